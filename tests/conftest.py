@@ -275,12 +275,27 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 #: Run by hand: only where `-m` names them.
-_BY_HAND = ("gpu", "heavy", "other_torch")
+_BY_HAND = ("gpu", "heavy", "costly", "other_torch")
+#: Names of tests marked `costly`, as pytest prints them.
+_COSTLY = CHECKOUT / "tests" / "costly.txt"
+
+
+def _mark_costly(config: pytest.Config, items: list[pytest.Item]) -> None:
+    names = {line for line in _COSTLY.read_text().splitlines() if line and not line.startswith("#")}
+    for item in items:
+        if item.nodeid in names:
+            item.add_marker("costly")
+    if any("::" in argument for argument in config.args):
+        return  # a part of a file
+    files = {item.nodeid.split("::")[0] for item in items}
+    if gone := sorted(name for name in names - {item.nodeid for item in items} if name.split("::")[0] in files):
+        raise pytest.UsageError(f"{_COSTLY.name} names tests that are not there: {', '.join(gone)}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what needs a Triton or the registry by its fixtures, and as `unit` what lies in a folder of pure code and
     needs nothing that starts a process."""
+    _mark_costly(config, items)
     for item in items:
         place = item.path.relative_to(CHECKOUT / "tests").parts
         fixtures = getattr(item, "fixturenames", ())

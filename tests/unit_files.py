@@ -8,7 +8,7 @@ from pathlib import Path
 
 #: Folders whose tests start no process and import no torch, unless a test is marked otherwise (NOT_UNIT).
 UNIT_FOLDERS = ("recipes", "stack", "diagnose", "fleet", "fix", "machine", "model", "probe", "report", "formats")
-NOT_UNIT = ("process", "long", "registry", "triton", "heavy", "gpu", "slurm", "ssh", "other_torch")
+NOT_UNIT = ("process", "long", "registry", "triton", "heavy", "costly", "gpu", "slurm", "ssh", "other_torch")
 STARTING_FIXTURES = ("doctor", "environment")
 #: What a test needs that has these fixtures, whatever it is marked with.
 NEEDED_BY_FIXTURE = {

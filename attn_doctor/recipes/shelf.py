@@ -22,7 +22,8 @@ from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, COMPILED_T
 from attn_doctor.recipes.kept import bundled_folder, file_of
 from attn_doctor.recipes.recipe import Recipe
 
-_OF_A_CHECKOUT: dict[Path, tuple[Recipe, ...]] = {}
+#: What was read, by file or folder and its time.
+_READ: dict[tuple[Path, int], tuple[Recipe, ...]] = {}
 #: Largest recipe file, in bytes; a larger one is a mistake and is not read.
 _MOST_BYTES = 1_000_000
 
@@ -43,25 +44,8 @@ def bundled() -> tuple[Recipe, ...]:
     folder = bundled_folder()
     compiled = file_of(folder, COMPILED)
     if compiled is None:
-        return _kept(folder, partial(_read_folder, named=False))
-    built = (
-        faults.survive("reading of a bundled recipe", partial(_built, one, folder), lambda _reason: None)
-        for one in json.loads(compiled.read_bytes())
-    )
-    return tuple(recipe for recipe in built if recipe is not None)
-
-
-def _kept(folder: Path, read: Callable[[Path], tuple[Recipe, ...]]) -> tuple[Recipe, ...]:
-    """The result of `read` for the folder, cached for the process unless a file in it is faulty.
-
-    Only a checkout has TOML files to parse, half a second for all of them; a wheel has JSON.
-    """
-    if folder not in _OF_A_CHECKOUT:
-        recipes = read(folder)
-        if faults.met():
-            return recipes
-        _OF_A_CHECKOUT[folder] = recipes
-    return _OF_A_CHECKOUT[folder]
+        return _kept(folder, partial(_read_folder, folder, named=False))
+    return _kept(compiled, partial(_read_compiled, compiled, folder))
 
 
 def families() -> tuple[Recipe, ...]:
@@ -69,8 +53,35 @@ def families() -> tuple[Recipe, ...]:
     folder = bundled_folder()
     compiled = file_of(folder, COMPILED_FAMILIES)
     if compiled is None:
-        return _kept(folder / FAMILIES, lambda _folder: _read_families(folder, named=False))
-    rows = json.loads(compiled.read_bytes())
+        return _kept(folder / FAMILIES, partial(_read_families, folder, named=False))
+    return _kept(compiled, partial(_read_compiled_families, compiled, folder))
+
+
+def _kept(source: Path, read: Callable[[], tuple[Recipe, ...]]) -> tuple[Recipe, ...]:
+    """The result of `read` for this file or folder, cached for the process unless something in it is faulty.
+
+    To build the thousand recipes takes half a second where they are compiled, and more from a checkout's TOML: once
+    for a process that explains many logs.
+    """
+    key = (source, source.stat().st_mtime_ns)
+    if key not in _READ:
+        recipes = read()
+        if faults.met():
+            return recipes
+        _READ[key] = recipes
+    return _READ[key]
+
+
+def _read_compiled(file: Path, folder: Path) -> tuple[Recipe, ...]:
+    built = (
+        faults.survive("reading of a bundled recipe", partial(_built, one, folder), lambda _reason: None)
+        for one in json.loads(file.read_bytes())
+    )
+    return tuple(recipe for recipe in built if recipe is not None)
+
+
+def _read_compiled_families(file: Path, folder: Path) -> tuple[Recipe, ...]:
+    rows = json.loads(file.read_bytes())
     return tuple(_family(row, folder / FAMILIES / f"{row['library']}.toml", "") for row in rows)
 
 

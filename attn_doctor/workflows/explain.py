@@ -11,7 +11,7 @@ from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.causes import Explained, Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
-from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.match import patterns_of
 from attn_doctor.diagnose.log.nearest import nearest
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
@@ -89,7 +89,7 @@ def explained(
 ) -> Report:
     """Searches the logs and makes the report."""
     found = tuple(found)
-    scanner = Scanner(Patterns(recipes), given=words_of(base))
+    scanner = Scanner(patterns_of(recipes), given=words_of(base))
     scanned, read = [], []
     for log in found:
         say(f"reading {log.name}")

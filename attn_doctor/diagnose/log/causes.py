@@ -10,7 +10,7 @@ from attn_doctor.diagnose.binding import Binding
 from attn_doctor.diagnose.finding import covers, finding_of, with_symptoms
 from attn_doctor.diagnose.log.advice import with_its_own_words
 from attn_doctor.diagnose.log.join import join
-from attn_doctor.diagnose.log.match import Match, Patterns
+from attn_doctor.diagnose.log.match import Match, patterns_of
 from attn_doctor.diagnose.log.message_facts import of_match
 from attn_doctor.diagnose.log.partners import beside_its_partners
 from attn_doctor.diagnose.log.places import place_in
@@ -163,7 +163,7 @@ def _refuted(ruled_out: Iterable[tuple[str, Match]], weighed: Iterable[Weighed])
 
 def explain_text(text: str, recipes: Iterable[Recipe], facts: FactSet, *, pasted: bool = True) -> Explained:
     """The diagnosis of one short text. Unless it is `pasted`, it has to be known as it stands."""
-    scanner = Scanner(Patterns(recipes), given=words_of(facts))
+    scanner = Scanner(patterns_of(recipes), given=words_of(facts))
     scanned = [scanner.scan("the text", [text])]
     if pasted:
         drop_unmet(scanned[0], facts)

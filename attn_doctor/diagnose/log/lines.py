@@ -170,13 +170,14 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
     # A line that is repeated says nothing more about the width than it does once, and never goes on with itself.
     few = counts[longest] <= _FEW
     heads = _heads_around(lines, lengths, longest) if few else Counter[str]()
-    full = {line for line, length in zip(lines, lengths, strict=True) if length == longest}
+    at = [row for row, length in enumerate(lengths) if length == longest]
+    full = {lines[row] for row in at}
     followed = len(
         {
-            line
-            for line, after, length in zip(lines, lines[1:], lengths, strict=False)
-            if length == longest
-            and after != line
+            lines[row]
+            for row in at
+            if row + 1 < len(lines)
+            and (after := lines[row + 1]) != lines[row]
             and not _NEW_RECORD.match(after)
             and (not few or heads[_head(after)] < _FEW)  # else a record like many others
         }

@@ -39,6 +39,8 @@ _WIDE = 60
 _MOST_BROKEN = 8
 #: Texts of units whose search is kept: every rank writes the same traceback.
 _MOST_KEPT = 256
+#: Sets of patterns that are kept.
+_MOST_MADE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,8 @@ class Patterns:
                 by_literal.setdefault(literal, []).append(number)
         self._index = LiteralIndex(by_literal)
         self._kept: dict[str, _Searched] = {}
+        self.lenient: dict[bool, Patterns] = {}
+        """The same for pasted text, of recipes and of families, once they were asked for."""
 
     @property
     def literals(self) -> Iterator[str]:
@@ -186,6 +190,20 @@ class Patterns:
             self._kept.clear()
         self._kept[text] = searched = _Searched(text, tuple(self._known[number] for number in sorted(may_stand)))
         return searched
+
+
+_made: list[Patterns] = []
+
+
+def patterns_of(recipes: Iterable[Recipe]) -> Patterns:
+    """The patterns of these recipes; those of the last few are kept, for a process that explains many logs."""
+    wanted = tuple(recipes)
+    ids = [*map(id, wanted)]
+    found = next((one for one in _made if [*map(id, one.recipes)] == ids), None)
+    if found is None:
+        found = Patterns(wanted)
+        _made[:] = [found, *_made][:_MOST_MADE]
+    return found
 
 
 class _Searched:

@@ -13,7 +13,7 @@ from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.finding import finding_of
 from attn_doctor.diagnose.log.causes import title_of
 from attn_doctor.diagnose.log.join import join
-from attn_doctor.diagnose.log.match import Match, Patterns
+from attn_doctor.diagnose.log.match import Match, patterns_of
 from attn_doctor.diagnose.log.message_facts import of_match
 from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.scan import Scanner
@@ -63,7 +63,7 @@ def _scanner(recipes: Iterable[Recipe]) -> Scanner:
     """The scanner for these recipes; making one takes a tenth of a second, and `fix` judges three times."""
     global _latest
     if _latest is None or _latest[0] is not recipes:
-        _latest = (recipes, Scanner(Patterns(recipes)))
+        _latest = (recipes, Scanner(patterns_of(recipes)))
     return _latest[1]
 
 

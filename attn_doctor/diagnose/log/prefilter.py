@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from attn_doctor.diagnose.log.literal_index import LiteralIndex
+from attn_doctor.quick_patterns import when_used
 
 #: Occurrences in 1000 characters of training logs (progress lines, tracebacks, paths), rounded. Other characters are
 #: rarer than all of these.
@@ -33,6 +34,8 @@ _LONG = 7
 #: Characters of a log that tell how its characters are spread.
 _SAMPLE = 1 << 14
 _MOST = 14
+
+_DIGITS = when_used("[0-9]")
 
 Trie = dict[str, "Trie"]
 
@@ -64,6 +67,15 @@ class Prefilter:
             if not at:
                 return
             row += 1
+
+    def numbered(self, shape: str) -> list[str]:
+        """The literals with digits that stand in a text without its digits, but for theirs."""
+        return [literal for without, literal in self._numbered if without in " ".join(shape.split())]
+
+    @cached_property
+    def _numbered(self) -> list[tuple[str, str]]:
+        with_digits = [literal for literal in self._literals if _DIGITS.search(literal)]
+        return [(" ".join(_DIGITS.sub("", literal).split()), literal) for literal in with_digits]
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -151,10 +163,17 @@ def _covering(sets: Sequence[frozenset[str]], having: set[str], frequency: Mappi
     return chosen
 
 
+def any_of(literals: Iterable[str]) -> re.Pattern[str]:
+    """Finds each of a few texts; a blank in one matches any white space."""
+    return re.compile("|".join("".join(map(_matching, literal)) for literal in literals))
+
+
+def _matching(character: str) -> str:
+    return r"\s+" if character == " " else re.escape(character)
+
+
 def _expression(trie: Trie) -> str:
     if "" in trie:
         return ""  # a shorter literal ends here: any continuation is a hit
-    parts = [
-        (r"\s+" if character == " " else re.escape(character)) + _expression(below) for character, below in trie.items()
-    ]
+    parts = [_matching(character) + _expression(below) for character, below in trie.items()]
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"

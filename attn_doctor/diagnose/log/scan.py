@@ -14,6 +14,7 @@ from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.pasted import LONGEST, relaxed, unwrapped
 from attn_doctor.diagnose.log.prefilter import Prefilter
+from attn_doctor.diagnose.log.repeated import Repeated
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.quick_dataclasses import dataclass, field
 from attn_doctor.quick_patterns import when_used
@@ -86,7 +87,10 @@ class Scanner:
         for families in (False, True):
             if not again or (families and any(log.matches for log in logs)):
                 return
-            lenient = Patterns(relaxed(self._patterns.recipes, families=families))
+            kept = self._patterns.lenient
+            if families not in kept:
+                kept[families] = Patterns(relaxed(self._patterns.recipes, families=families))
+            lenient = kept[families]
             for log, units in again:
                 for unit, around in units:
                     log.matches += lenient.match(unit, around)
@@ -120,7 +124,7 @@ class _Scan:
     def __init__(self, name: str, patterns: Patterns, prefilter: Prefilter, given: str) -> None:
         self._found = Scanned(name=name)
         self._patterns = patterns
-        self._prefilter = prefilter
+        self._hits = Repeated(prefilter)
         self._given = given
         self._shapes: Counter[str] = Counter()
         self._spent: set[str] = set()
@@ -142,8 +146,6 @@ class _Scan:
             ahead += len(block.lines)
             if len(lines) <= _SMALL:
                 continue
-            if self._done == 0 and offset == 0:
-                self._prefilter = self._prefilter.fitted("\n".join(block.lines))
             ahead = self._look(numbers, lines, offset, len(lines) - ahead, last=False)
             kept = min(len(lines), ahead + _BEFORE)
             offset += len(lines) - kept
@@ -170,9 +172,8 @@ class _Scan:
         if offset == 0 and last and len(lines) <= _SMALL:
             self._window(numbers, lines, 0, len(lines))
             return 0
-        text = "\n".join(lines[first:until])
         windows: list[tuple[int, int]] = []
-        for row in self._prefilter.rows(text):
+        for row in self._hits.rows(lines[first:until]):
             window = self._wanted(lines, first + row)
             if window is None:
                 continue
