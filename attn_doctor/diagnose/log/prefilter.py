@@ -68,6 +68,14 @@ class Prefilter:
                 return
             row += 1
 
+    def standing(self, text: str) -> set[int]:
+        """Numbers of the texts that stand in this short one."""
+        return set(self._index.standing(" ".join(text.split())))
+
+    @cached_property
+    def _index(self) -> LiteralIndex:
+        return LiteralIndex({literal: (number,) for number, literal in enumerate(self._literals)})
+
     def numbered(self, shape: str) -> list[str]:
         """The literals with digits that stand in a text without its digits, but for theirs."""
         return [literal for without, literal in self._numbered if without in " ".join(shape.split())]

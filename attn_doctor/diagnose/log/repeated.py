@@ -21,6 +21,8 @@ _NO_DIGIT = "\0"
 _NEW = 64
 #: Parts of a log that did not repeat themselves, after which no more of them are tried.
 _TRIALS = 3
+#: Fewer lines than these are each looked at: to compile all literals takes longer.
+_FEW = 2000
 #: Shapes that are kept at most.
 _MOST = 50_000
 
@@ -44,6 +46,8 @@ class Repeated:
         """Lines where a match may begin, from 0: those of `Prefilter.rows`, except for a literal broken over two lines
         that were each seen before, beside others.
         """
+        if len(lines) < _FEW:
+            return (row for row in range(len(lines)) if self._begins(lines, row))
         text = "\n".join(lines)
         if self._left:
             shapes = text.encode("utf-8", "surrogatepass").translate(None, _DIGITS).split(b"\n")
@@ -55,6 +59,14 @@ class Repeated:
             self._fitted = self.prefilter.fitted(text)
         return self._fitted.rows(text)
 
+    def _begins(self, lines: Sequence[str], row: int) -> bool:
+        """Whether a literal stands in this line, or begins in it and ends in the next."""
+        standing = self.prefilter.standing
+        if standing(lines[row]):
+            return True
+        both = standing(" ".join(lines[row : row + 2]))
+        return bool(both) and not both <= standing(lines[row + 1])
+
     def _looked_up(self, lines: Sequence[str], shapes: list[bytes], new: set[bytes]) -> list[int]:
         hits: set[int] = set()
         quiet, loud, numbered = self._quiet, self._loud, self._numbered
@@ -62,26 +74,18 @@ class Repeated:
             shape = shapes[row]
             if shape in new:
                 new.remove(shape)
-                hits.update(self._learned(lines, row, shape))
+                self._learn(lines[row], shape)
+                # A literal may be broken over two lines.
+                hits.update(one for one in (row - 1, row) if one >= 0 and self._begins(lines, one))
             if shape in loud or ((decides := numbered.get(shape)) and decides.search(lines[row])):
                 hits.add(row)
         return sorted(hits)
 
-    def _learned(self, lines: Sequence[str], row: int, shape: bytes) -> Iterator[int]:
-        """Notes what the shape of this line is; the lines that are hits beside it, for a literal may be broken over
-        two of them.
-        """
-        first = max(0, row - 1)
-        some = [*lines[first : row + 2]]
-        some[row - first] = _DIGIT.sub(_NO_DIGIT, lines[row])
-        for at in self.prefilter.rows("\n".join(some)):
-            if first + at == row:
-                self._loud.add(shape)
-            else:
-                yield first + at
-        if shape in self._loud:
-            return
-        if literals := self.prefilter.numbered(shape.decode("utf-8", "surrogatepass")):
+    def _learn(self, line: str, shape: bytes) -> None:
+        """Notes what each line of this shape is."""
+        if self.prefilter.standing(_DIGIT.sub(_NO_DIGIT, line)):
+            self._loud.add(shape)
+        elif literals := self.prefilter.numbered(shape.decode("utf-8", "surrogatepass")):
             self._numbered[shape] = any_of(literals)
         else:
             self._quiet.add(shape)
