@@ -19,6 +19,13 @@ _AS_IT_SAYS = RecipeRemedy(
     actions=(),
     when=(),
 )
+#: Where it says for whom: who does not want that part has another way out, and the message is no order.
+_AS_A_CHOICE = replace(
+    _AS_IT_SAYS,
+    title=_AS_IT_SAYS.title
+    + "; who does not want that part leaves it out instead (an option of its own: load_...=False, use_...=False)",
+)
+_IF_WANTED = when_used(r"\b(?:if|when) you(?: really)? (?:want|wish|need|like|prefer|would like|intend|plan)\b")
 #: What a message tells its reader to do, in a sentence or clause of its own.
 _TOLD = when_used(
     r"(?:^|[.;:!,?(]\s+|\n\s*)(?P<advice>(?:(?:(?:[Pp]lease|[Tt]ry|[Cc]onsider|[Ee]ither|or"
@@ -34,7 +41,8 @@ _TOLD = when_used(
 _SETTING = when_used(r"[`'\"][\w-]{2,}|--?\w{3,}|\w=\S|\b[A-Z]{3,}_[A-Z_]+\b|\w\.\w+\(")
 #: What only shows more of an error, installs something, trusts somebody's code, reports, or silences a check.
 _NO_CURE = when_used(
-    r"VERBOSE|DEBUG|LOGS?\b|BLOCKING|DSA\b|DETAILS|BACKTRACE|TRACE|anomaly|faulthandler|log ?level|--help"
+    r"VERBOSE|DEBUG|LOGS?\b|_LOG_?[A-Z]|\b[Ll]ogging\b"
+    r"|BLOCKING|DSA\b|DETAILS|BACKTRACE|TRACE|anomaly|faulthandler|log ?level|--help"
     r"|FULL_ERROR|(?:stack ?|full )(?:trace|error)|traceback"
     r"|install|pip |conda |setup\.py|python -m|trust_remote_code|weights_only|token|login"
     r"|BACKEND_AUTOLOAD|vram|report|issue|https?:|deprecat|instead of .{0,40}in v\d"
@@ -81,7 +89,8 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
     if family is None and (_AMOUNT.match(str(advice)) or _has_its_switch(recipe, str(advice))):
         return recipe
     of_the_gpu = tuple(takewhile(_hangs_on_the_gpu, recipe.remedies))
-    return replace(recipe, remedies=(*of_the_gpu, _AS_IT_SAYS, *recipe.remedies[len(of_the_gpu) :]))
+    as_it_says = _AS_A_CHOICE if _IF_WANTED.search(str(advice)) else _AS_IT_SAYS
+    return replace(recipe, remedies=(*of_the_gpu, as_it_says, *recipe.remedies[len(of_the_gpu) :]))
 
 
 def _has_its_switch(recipe: Recipe, advice: str) -> bool:

@@ -135,8 +135,11 @@ _JETSON = when_used(
     r"|\bOrin (?:NX|Nano|AGX)\b|\bnvgpu\b|/l4t-\w"
 )
 #: GPUs that are soldered beside an arm64 processor of NVIDIA.
-_BESIDE_ARM = when_used(r"\bGB10\b|\bG[HB][23]00\b|\bDGX Spark\b|\bGrace[- ](?:Hopper|Blackwell)\b")
-_MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "Grace")
+_BESIDE_ARM = when_used(
+    r"\bGB10\b|\bG[HB][23]00\b|\bDGX [Ss]park\b|\bGrace[- ](?:Hopper|Blackwell)\b"
+    r"|\bPlatform: linux-aarch64\b"  # conda, of what it looks for
+)
+_MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "DGX spark", "linux-aarch64", "Grace")
 #: Likewise of the two above.
 _MAY_BE = (
     *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9"),

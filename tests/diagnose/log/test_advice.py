@@ -18,6 +18,8 @@ from attn_doctor.recipes import shelf
         ("ValueError: it is slow. Reduce --batch-size or the moon.", "Reduce --batch-size or the moon"),
         ("ValueError: it is off. Enable it with `moon.on()`.", "Enable it with `moon.on()`"),
         ("RuntimeError: to see more, set MOON_DEBUG=1", None),
+        ("RuntimeError: strides not set. Enable cuMOON error logging by setting CUMOON_LOGERR_DBG=1.", None),
+        ("RuntimeError: no plan. Set MOON_LOG_LEVEL=3.", None),
         ("ValueError: the rates increase with `lr`", None),
     ],
 )
@@ -33,3 +35,10 @@ def test_it_stands_first_where_the_message_is_known_by_its_grammar_alone() -> No
 
     assert first.id == "package-refuses-a-value"
     assert "Please increase `max_moon_size` in the config" in first.remedies[0].title
+
+
+def test_a_message_that_says_for_whom_leaves_the_other_way_open() -> None:
+    log = "from torch import nn\nAssertionError: we only provide fp16 moons, set fp16=True if you want to use moons"
+    first = explain_text(log, shelf.families(), FactSet()).diagnosis.findings[0]
+
+    assert "set fp16=True if you want to use moons; who does not want that part" in first.remedies[0].title

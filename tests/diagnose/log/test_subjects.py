@@ -161,6 +161,7 @@ def test_check_binds_the_package_of_an_extension_likewise() -> None:
     [
         ("    Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.", "gpu.0.compute_capability", "12.1"),
         ("NVIDIA GB10", "node.machine", "aarch64"),
+        ("Platform: linux-aarch64", "node.machine", "aarch64"),
         ("CUDA capability 9.0 of NVIDIA GH200 480GB", "node.machine", "aarch64"),
         ("ptxas fatal : Value 'sm_121a' is not defined for option 'gpu-name'", "gpu.0.compute_capability", "12.1"),
         ("device capability (7, 5)", "gpu.0.compute_capability", "7.5"),
