@@ -28,6 +28,8 @@ _MODEL_TYPE = when_used(rf"model type {_Q}?(?P<type>\w+){_Q}? but Transformers d
 #: What transformers says to code that registers a model under a type that it has itself by now.
 _TYPE_TAKEN = when_used(rf"{_Q}(?P<type>[\w-]+){_Q} is already used by a Transformers config")
 _KEY = when_used(rf"\bKeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}(?!\w)")
+#: The line of the look-up, after which any key is a model type.
+_LOOKED_UP = when_used(r"\bCONFIG_MAPPING\[")
 #: Python 3.9 and older do not say of which class a constructor is.
 _NAMELESS = when_used(r"(?<![\w.])__init__\(\)(?= (?:got an unexpected keyword|missing \d))")
 _CALL_OF_CLASS = when_used(r"(?<![\w\"'])(?P<name>[A-Z]\w{2,60})\(")
@@ -129,7 +131,7 @@ def _found(message: str, owners: Collection[str], calls: str) -> NameWanted | No
             return NameWanted(match["name"], span)
     if (match := _IMPORTED.search(message)) and (span := names.dropped_at_the_top(match["module"], match["name"])):
         return NameWanted(match["name"], span)
-    if found := _model_type(message, owners):
+    if found := _model_type(message, owners, calls):
         return found
     if (match := _MODULE.search(message)) and (span := names.of_module(match["module"])):
         return NameWanted(match["module"], span)
@@ -178,7 +180,7 @@ def _of_a_base(owner: str, parameter: str, owners: Collection[str]) -> NameWante
     return None
 
 
-def _model_type(message: str, owners: Collection[str]) -> NameWanted | None:
+def _model_type(message: str, owners: Collection[str], calls: str) -> NameWanted | None:
     """The type of a model, as its configuration calls it: each has a package of its own in transformers."""
     if match := _TYPE_TAKEN.search(message):
         span = names.of_name("transformers.models", match["type"].replace("-", "_"))
@@ -187,7 +189,7 @@ def _model_type(message: str, owners: Collection[str]) -> NameWanted | None:
     match = _MODEL_TYPE.search(message)
     if match is None:
         match = _KEY.search(message) if not owners or "transformers" in owners else None
-        if match is None or not _NO_WORD.match(match["type"]):
+        if match is None or not (_NO_WORD.match(match["type"]) or _LOOKED_UP.search(calls)):
             return None
     package = match["type"].replace("-", "_").removesuffix("_text")
     span = names.of_name("transformers.models", package)

@@ -31,6 +31,8 @@ _TOLD_LATER = when_used(
     r"\b(?:divisible|multiples?)\b[^\n\d]{0,80}(?P<by>\d{1,6}(?![\w.]))[^\n]{0,60}?"
     r"\b(?:got|but|is|was|found|has)\b[^\n\d]{0,40}(?P<size>\d{1,9}(?![\w.]))"
 )
+#: einops: `can't divide axis of length 3 in chunks of 7`.
+_IN_CHUNKS = when_used(r"\bdivide axis of length (?P<size>\d{1,9}) in chunks of (?P<by>\d{1,6})(?![\w.])")
 #: Divisors that a number of GPUs, heads or groups may have.
 _MOST, _LARGEST = 10, 512
 
@@ -61,7 +63,7 @@ def divides_by(message: str) -> str | None:
     """What divides the size that a message says does not divide, and the sizes next to it that its divisor divides:
     `14310 is divided by 2, 3, 5; 4 divides 14308 and 14312`; None where it names no two numbers of which that is true.
     """
-    found = _DIVIDES.search(message) or _TOLD_LATER.search(message)
+    found = _DIVIDES.search(message) or _TOLD_LATER.search(message) or _IN_CHUNKS.search(message)
     if found is None:
         return None
     size, by = int(found["size"]), int(found["by"])

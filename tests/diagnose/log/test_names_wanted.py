@@ -365,3 +365,11 @@ def test_the_half_of_a_package_that_was_split_is_not_gone(message: str) -> None:
 )
 def test_another_package_asks_for_releases_of_its_time(since: str | None, until: str | None, near: str) -> None:
     assert Span("transformers", since, until, newest="5.6").near == near
+
+
+def test_the_line_of_the_look_up_says_that_a_word_is_a_model_type() -> None:
+    message, line = "KeyError: 'llava'", 'config_class = CONFIG_MAPPING[config_dict["model_type"]]'
+    assert name_wanted(message, ["transformers"], FactSet()) is None
+    found = name_wanted(message, ["transformers"], FactSet(), line)
+    assert found is not None
+    assert found.name == "model type llava"

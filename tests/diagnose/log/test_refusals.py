@@ -44,6 +44,7 @@ def test_who_refuses(message: str, files: list[str], owners: list[str], expected
             "hidden size must be a multiple of 8, but got 100",
             "100 is divided by 2, 4, 5, 10, 20, 25, 50, 100; 8 divides 96 and 104",
         ),
+        ("can't divide axis of length 10 in chunks of 7", "10 is divided by 2, 5, 10; 7 divides 7 and 14"),
         ("length 3 must be divisible by 8", "3 is divided by 3; 8 divides 8 and 16"),
         # It divides: the message means something else by its numbers.
         ("size 16 is divisible by 8", None),
