@@ -26,12 +26,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from attn_doctor.diagnose.log.match import Patterns  # noqa: E402
 from attn_doctor.model.facts import FactSet  # noqa: E402
 from attn_doctor.model.report import Report  # noqa: E402
 from attn_doctor.probe.logs import Held  # noqa: E402
@@ -66,12 +64,10 @@ class Answer:
 
 
 class Doctor:
-    """The recipes, and their patterns, read once."""
+    """The recipes, read once."""
 
     def __init__(self) -> None:
         self.recipes = pick_recipes((), (), ())
-        # Each request compiles them anew, which takes longer than the answer.
-        mock.patch.object(workflow, "Patterns", return_value=Patterns(self.recipes)).start()
 
     def answer(self, log: str, env: dict[str, Any]) -> Answer:
         """Explains one log, as `attn-doctor explain --assume … -` does."""
