@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.binding import Bound, bound_fact
-from attn_doctor.diagnose.conditions import answer
+from attn_doctor.diagnose.binding import Binding, Bound, bound_fact
+from attn_doctor.diagnose.conditions import answer, answer_all
 from attn_doctor.model.facts import FactName, FactSet, Known
 from attn_doctor.model.findings import Verdict
 from attn_doctor.model.install_request import name_of
@@ -18,7 +18,7 @@ from attn_doctor.model.remedies import Advise, InstallPackages, InstallWheel, Se
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.data.stack_packages import stack_package
-from attn_doctor.recipes.recipe import AnyOf, OneOf, Present, RecipeRemedy
+from attn_doctor.recipes.recipe import AnyOf, OneOf, Present, Recipe, RecipeRemedy
 
 _OF_CUDA = when_used(
     r"download\.pytorch\.org/whl/(?:cu\d|\{)|\bnvidia-(?:smi|ctk|container)|\bnvcc\b|/usr/local/cuda|\blibcuda\b|\bncu\b"
@@ -54,6 +54,17 @@ def is_possible(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
     if system in _NAMED and _is_of_linux(written) and not _NAMED[system].search(_texts(written)):
         return False
     return not (jetson and _takes_a_published_torch(written))
+
+
+def is_ruled_out(recipe: Recipe, facts: FactSet) -> bool:
+    """True where a fact is known under which the recipe's trouble cannot be: another device or system than it is of.
+
+    Of several GPUs each one has to say so.
+    """
+    return any(
+        all(answer_all((one,), facts, bound) is Verdict.HOLDS for bound in Binding().choices((one,), facts))
+        for one in recipe.unless
+    )
 
 
 def _device(facts: FactSet) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from attn_doctor.diagnose.log import gpu_words, programs, subjects, surroundings
+from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, engine_of
@@ -103,8 +103,7 @@ _GUESSED = when_used(
     r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})"
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
-_TORCH_THERE = "package.torch.version"
-_SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
+_TORCH_THERE, _SUBJECT, _AT_USE = "package.torch.version", "subject.package", "log.built_at_use"
 _BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
@@ -289,6 +288,7 @@ class Clues:
         if self._listed and _TORCH_THERE not in self._told:
             self._told[_TORCH_THERE] = dict(self._listed)
         self._engine_by_its_release()
+        self._told.update(devices.agreed(self._told))
         told = self._told.get(programs.PROGRAM, {})
         for name, value in self._around.ended() if told else ():
             self._tell(name, value, max(told.values()))

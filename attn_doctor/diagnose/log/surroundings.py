@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log import amd_targets, calls, programs
+from attn_doctor.diagnose.log import amd_targets, calls, devices, programs
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import repository_signs, repository_told
 from attn_doctor.recipes.data.programs import signs as program_signs
@@ -289,8 +289,10 @@ class Surroundings:
             for said in _SAID.finditer(text, 0, 400):
                 yield SAID, str(said.lastgroup)
         if _any_in(text, _MAY_BE):
-            if made_for := _MADE_FOR.search(text, 0, 2000):
+            made_for = _MADE_FOR.search(text, 0, 2000)
+            if made_for:
                 yield "log.made_for", str(made_for.lastgroup)
+            yield from devices.told_in(text, made_for and made_for.lastgroup)
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
                 yield "node.system", "Linux"

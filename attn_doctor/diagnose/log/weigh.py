@@ -11,6 +11,7 @@ from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.strangers import is_elsewhere, may_be_of_any_program
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
+from attn_doctor.diagnose.possible import is_ruled_out
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Severity, Verdict
 from attn_doctor.model.kinds import kind_of
@@ -223,6 +224,8 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     if recipe.family is not None and match.unit.kind is UnitKind.LINE and _TYPED.match(match.quoted):
         return None
     if pattern.of_learning and (facts.text(_OF_LEARNING) or "possible") not in (pattern.of_learning, "shown"):
+        return None
+    if is_ruled_out(recipe, facts):
         return None
     facts, candidates = _about(facts, recipe.for_each)
     # Of several GPUs the one that fits best: the log's GPU may be any of them.
