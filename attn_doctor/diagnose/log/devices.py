@@ -14,7 +14,7 @@ from attn_doctor.quick_patterns import when_used
 
 DEVICE = "log.device"
 
-_SIGNS = when_used(
+_NAMED = when_used(
     r"(?P<ZLUDA>\bZLUDA\b|\b[Zz]luda\b|--use-zluda\b)"
     r"|(?P<DirectML>\btorch[-_]directml\b|\bprivateuseone:\d|--(?:use-)?directml\b|stable-diffusion-webui-directml\b)"
     r"|(?P<Gaudi>\bhabana_frameworks\b|\bhpu:\d|'hpu'|\boptimum[-_.]habana\b|\bIntel Gaudi|\bGaudi ?[23]\b|\bHL-2\d\d\b)"
@@ -22,7 +22,8 @@ _SIGNS = when_used(
     r"|(?P<Neuron>\btorch_neuronx?\b|\bneuronx-cc\b|\bInferentia|\bTrainium)"
     r"|(?P<Moore_Threads>\btorch_musa\b|\bmusa:\d|\bMTT S\d)"
 )
-_MAY_BE = (
+#: Texts of which one stands in every line that names such a device.
+SIGNS = (
     *("luda", "LUDA", "irectml", "privateuseone", "habana", "hpu", "Gaudi", "HL-2", "TPU", "Tpu", "tpu", "xla:"),
     *("neuron", "Inferentia", "Trainium", "musa", "MTT S"),
 )
@@ -38,7 +39,7 @@ _CUDA_BUILD = re.compile(r"\+cu\d{3}$")
 
 def told_in(text: str, made_for: str | None) -> Iterator[tuple[str, str]]:
     """The device that a line shows in use; `made_for` is what surroundings.py read in it."""
-    found = _SIGNS.search(text, 0, 1000) if any(map(text.__contains__, _MAY_BE)) else None
+    found = _NAMED.search(text, 0, 1000)
     if (found or made_for) and not _OF_OTHERS.search(text, 0, 1000):
         yield DEVICE, str(found.lastgroup).replace("_", " ") if found else str(made_for)
 
@@ -47,6 +48,8 @@ def agreed(told: Mapping[str, Mapping[str, int]]) -> Mapping[str, dict[str, int]
     """The fact with the devices of all lines: one, unless they disagree. Nothing where no line tells."""
     named = dict(told.get(DEVICE, {}))
     shown = {**told.get("gpu.0.compute_capability", {}), **told.get("log.board", {})}
+    if target := told.get("log.gfx"):
+        named.setdefault("AMD", min(target.values()))
     if shown:
         named["NVIDIA"] = min(shown.values())
     elif not named and not told.get("log.made_for") and (torch := told.get("package.torch.version")):

@@ -288,15 +288,16 @@ class Surroundings:
         elif _any_in(text, _MAY_BE_SAID) and not _WSL.search(text, 0, 600):
             for said in _SAID.finditer(text, 0, 400):
                 yield SAID, str(said.lastgroup)
+        made_for = None
         if _any_in(text, _MAY_BE):
-            made_for = _MADE_FOR.search(text, 0, 2000)
-            if made_for:
+            if made_for := _MADE_FOR.search(text, 0, 2000):
                 yield "log.made_for", str(made_for.lastgroup)
-            yield from devices.told_in(text, made_for and made_for.lastgroup)
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
                 yield "node.system", "Linux"
                 yield "node.machine", "aarch64"
+        if made_for or _any_in(text, devices.SIGNS):
+            yield from devices.told_in(text, made_for and made_for.lastgroup)
         if _any_in(text, _MAY_BE_BESIDE_ARM) and _BESIDE_ARM.search(text, 0, 600):
             yield "node.machine", "aarch64"
         if _any_in(text, amd_targets.SIGNS) and (target := amd_targets.target_in(text[:600])):
