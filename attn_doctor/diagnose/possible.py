@@ -30,6 +30,16 @@ _DONE_WITH_CUDA = when_used(
 )
 #: In a title: whose driver or build is meant in its place.
 _OF_ANOTHER_MAKER = when_used(r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b")
+_OF_ROCM = when_used(r"/whl/(?:\w+/)?rocm\d|\bHSA_OVERRIDE_GFX_VERSION\b|\btorch for ROCm\b|\brocm-smi\b|\brocminfo\b")
+#: A first generation, which served older GPUs than any that the table tells of.
+_OF_ANOTHER_TIME = when_used(r"flash[-_]attn ?(?:==1|<2(?!\.))")
+#: Whose device it is -> the kind of it, where torch's own version need not say so.
+_KINDS = {
+    **{"AMD": "rocm", "Intel": "xpu", "Ascend": "npu", "Apple": "mps", "Gaudi": "hpu", "TPU": "tpu", "Neuron": "neuron"},
+    **{"Moore Threads": "musa", "ZLUDA": "zluda", "DirectML": "directml"},
+}
+#: A torch for ROCm is no cure there.
+_WITHOUT_ROCM = frozenset({"zluda", "hpu", "npu", "xpu", "musa", "tpu", "mps"})
 _OF_LINUX = when_used(
     r"\b(?:apt-get|apt install|ldconfig|systemctl|dmesg|lsmod|dkms|modprobe|yum|dnf)\b"
     r"|(?<!whl)/(?:usr|etc|proc|dev/shm)/"
@@ -42,11 +52,13 @@ _INDEX = when_used(r"download\.pytorch\.org|\binstall\b[^\n]*[ '\"]torch(?:[=<>'
 def is_possible(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
     """False where what the remedy needs is known to be missing."""
     device, system = _device(facts), facts.text("node.system")
+    if not _gpus_take_it(written, facts, bound):
+        return False
     jetson = facts.text("log.board") == "Jetson"
     if device == "cuda" and system in (None, "Linux") and not jetson:
         return True
     if device != "cuda" and not _is_written_for(written, facts, bound):
-        if _takes_cuda(written, facts, bound):
+        if _takes_cuda(written, facts, bound) or (device in _WITHOUT_ROCM and _takes_rocm(written)):
             return False
         rows = (stack_package(name) for name in _installed(written, facts, bound))
         if any(row is not None and row.devices and device not in row.devices for row in rows):
@@ -69,6 +81,9 @@ def is_ruled_out(recipe: Recipe, facts: FactSet) -> bool:
 
 def _device(facts: FactSet) -> str:
     """The kind of GPU that torch is for: cuda unless something else is known."""
+    named = _KINDS.get(facts.text("log.device") or "")
+    if named is not None:
+        return named
     version = facts.text("torch.version") or ""
     if "+xpu" in version or facts.text("log.made_for") == "Intel":
         return "xpu"
@@ -77,6 +92,19 @@ def _device(facts: FactSet) -> str:
     if facts.text("log.made_for") == "Ascend":
         return "npu"
     return "mps" if facts.text("node.system") == "macOS" else "cuda"
+
+
+def _gpus_take_it(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
+    """False where it installs a package of which no release is for any GPU that is known."""
+    gpus = [facts.text(FactName("gpu", one, "compute_capability")) for one in facts.subjects("gpu")]
+    if not gpus or None in gpus or any(map(_OF_ANOTHER_TIME.search, _commands(written))):
+        return True
+    rows = [row for name in _installed(written, facts, bound) if (row := stack_package(name)) and row.gpus]
+    return all(any(of.takes(str(gpu)) for of in row.gpus for gpu in gpus) for row in rows)
+
+
+def _takes_rocm(written: RecipeRemedy) -> bool:
+    return any(map(_OF_ROCM.search, (written.title, *_commands(written))))
 
 
 def _is_written_for(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:

@@ -36,7 +36,7 @@ _WORTH = when_used(
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
     r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
-    r"|[ /]setup\.py|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
+    r"|[ /]setup\.py|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|numpy|einops"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
     r"|(?:an?|my|the|\d ?[x×*]|[Cc]ard:) ?[2-5]0[5-9]0\b|16[56]0 ?S\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
@@ -48,7 +48,7 @@ _ATTENTION = {spelled: library.distributions[0] for library in published() for s
 _NAMES = (
     rf"(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|pytorch[-_]lightning|mamba[-_]ssm|causal[-_]conv1d|bitsandbytes|diffusers|huggingface[-_]hub|torchao"
-    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|torchcodec"
+    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|torchcodec|numpy|einops"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
 )
 _PACKAGE = when_used(
