@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
-from attn_doctor.diagnose.log.done import Done
-from attn_doctor.diagnose.log.engines import ENGINE, engine_of
+from attn_doctor.diagnose.log.done import Done, installed_in
+from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -17,6 +17,7 @@ from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
 from attn_doctor.model.libraries import published
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
+from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.gpu_table import GpuNames
 
@@ -64,7 +65,6 @@ _ENGINE = when_used(
     rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
     rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
 )
-_ENGINES = ("vllm", "sglang", "lmdeploy")
 #: What an installer was told to install, where it is a repository.
 _FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
 #: What pip says after it has moved torch.
@@ -142,6 +142,8 @@ class Clues:
         #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
         self._listed: dict[str, int] = {}
         self._asked = False
+        #: What an installer put in or found there; what is said of the package elsewhere goes before.
+        self._installed: dict[str, tuple[str, str, int]] = {}
         #: Told by the interpreter that ran; a list in the same log may be another one's.
         self._running: dict[str, tuple[str, int]] = {}
 
@@ -163,6 +165,8 @@ class Clues:
         question, self._asked = self._asked, _ASKED_OF_TORCH.search(text) is not None
         if question and (answer := _ANSWERED.match(text)):
             self._package("torch", answer["version"], line.number)
+        for name, version in installed_in(text):
+            self._installed[name] = (name, version, line.number)
         if text in self._seen or not _WORTH.search(text):
             return
         if len(self._seen) < _MOST_SEEN:
@@ -256,13 +260,6 @@ class Clues:
         if "uv" in made or "poetry" in made:
             made.pop("dotvenv", None)
 
-    def _engine_by_its_release(self) -> None:
-        """Where no line is an engine's own and no program is told: the one engine whose release is stated."""
-        stated = [name for name in _ENGINES if f"package.{name}.version" in self._told]
-        if len(stated) == 1 and not {ENGINE, programs.PROGRAM} & self._told.keys():
-            lines = self._told[f"package.{stated[0]}.version"].values()
-            self._tell(ENGINE, stated[0], min(lines))
-
     def _tell(self, name: str, value: str, line: int) -> None:
         self._told.setdefault(name, {}).setdefault(value, line)
 
@@ -287,7 +284,10 @@ class Clues:
             self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:
             self._told[_TORCH_THERE] = dict(self._listed)
-        self._engine_by_its_release()
+        for name, version, number in self._installed.values():
+            if name in BY_NAME and f"package.{name}.version" not in self._told:
+                self._package(name, version, number)
+        self._told.update(by_its_release(self._told) if programs.PROGRAM not in self._told else {})
         self._told.update(devices.agreed(self._told))
         told = self._told.get(programs.PROGRAM, {})
         for name, value in self._around.ended() if told else ():
