@@ -35,8 +35,16 @@ _OF_ROCM = when_used(r"/whl/(?:\w+/)?rocm\d|\bHSA_OVERRIDE_GFX_VERSION\b|\btorch
 _OF_ANOTHER_TIME = when_used(r"flash[-_]attn ?(?:==1|<2(?!\.))")
 #: Whose device it is -> the kind of it, where torch's own version need not say so.
 _KINDS = {
-    **{"AMD": "rocm", "Intel": "xpu", "Ascend": "npu", "Apple": "mps", "Gaudi": "hpu", "TPU": "tpu", "Neuron": "neuron"},
-    **{"Moore Threads": "musa", "ZLUDA": "zluda", "DirectML": "directml"},
+    "AMD": "rocm",
+    "Intel": "xpu",
+    "Ascend": "npu",
+    "Apple": "mps",
+    "Gaudi": "hpu",
+    "TPU": "tpu",
+    "Neuron": "neuron",
+    "Moore Threads": "musa",
+    "ZLUDA": "zluda",
+    "DirectML": "directml",
 }
 #: A torch for ROCm is no cure there.
 _WITHOUT_ROCM = frozenset({"zluda", "hpu", "npu", "xpu", "musa", "tpu", "mps"})

@@ -15,9 +15,9 @@ from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.nearest import nearest
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
+from attn_doctor.diagnose.possible import is_ruled_out
 from attn_doctor.errors import BadInput
 from attn_doctor.formats import report_v1
-from attn_doctor.diagnose.possible import is_ruled_out
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import read_input
 from attn_doctor.machine.scratch import scratch

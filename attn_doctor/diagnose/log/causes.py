@@ -205,7 +205,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     return replace(
         finding,
         severity=first.severity,
-        title=title_of(first.match.recipe, facts, first.binding, finding.title),
+        title=title_of(recipe, facts, first.binding, finding.title),
         what="",  # a recipe's `what` describes a finding on a node
         why=told_plainly(finding.why),
         certainty="seen" if first.proven and not finding.family else "inferred",

@@ -17,8 +17,9 @@ DEVICE = "log.device"
 _NAMED = when_used(
     r"(?P<ZLUDA>\bZLUDA\b|\b[Zz]luda\b|--use-zluda\b)"
     r"|(?P<DirectML>\btorch[-_]directml\b|\bprivateuseone:\d|--(?:use-)?directml\b|stable-diffusion-webui-directml\b)"
-    r"|(?P<Gaudi>\bhabana_frameworks\b|\bhpu:\d|'hpu'|\boptimum[-_.]habana\b|\bIntel Gaudi|\bGaudi ?[23]\b|\bHL-2\d\d\b)"
-    r"|(?P<TPU>\blibtpu\b|\bPJRT_DEVICE=TPU\b|\bxla:\d|\bTpuDevice\(|\bTPU v\d|\bv[2-6][pe]?-\d{1,4}\b(?= TPU)|\btpu_driver\b)"
+    r"|(?P<Gaudi>\bhabana_frameworks\b|\bhpu:\d|'hpu'|\boptimum[-_.]habana\b"
+    r"|\bIntel Gaudi|\bGaudi ?[23]\b|\bHL-2\d\d\b)"
+    r"|(?P<TPU>\blibtpu\b|\bPJRT_DEVICE=TPU\b|\bxla:\d|\bTpuDevice\(|\bTPU v\d|\btpu_driver\b)"
     r"|(?P<Neuron>\btorch_neuronx?\b|\bneuronx-cc\b|\bInferentia|\bTrainium)"
     r"|(?P<Moore_Threads>\btorch_musa\b|\bmusa:\d|\bMTT S\d)"
 )

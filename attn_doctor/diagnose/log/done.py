@@ -48,7 +48,8 @@ _ATTENTION = when_used(
 _PUT_IN = when_used(r"^\s*Successfully installed (?P<all>\S[^\n]{0,4000})")
 _PUT = when_used(r"(?P<name>[A-Za-z][\w.]*(?:-[A-Za-z][\w.]*)*)-(?P<version>\d[\w.+!]*)(?= |$)")
 _FOUND_THERE = when_used(
-    r"^\s*Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{1,60})[^\n(]{0,60}? in \S[^\n]{0,300} \((?P<version>\d[\w.+]*)\)\s*$"
+    r"^\s*Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{1,60})[^\n(]{0,60}? in \S[^\n]{0,300} "
+    r"\((?P<version>\d[\w.+]*)\)\s*$"
 )
 #: Kept for one log.
 _MOST = 40

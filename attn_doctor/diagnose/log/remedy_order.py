@@ -1,4 +1,4 @@
-"""Puts last the remedies that are of no use for what the log tells: those that ask for what was done already or is there
+"""Puts last the remedies that are of no use for what the log tells: those that ask for what was done or is there
 already, and those that install a published wheel where none is published.
 
 Only for logs: on a node, `fix` says why no wheel fits before it plans what comes next.

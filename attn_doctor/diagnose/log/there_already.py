@@ -1,5 +1,5 @@
 """What a log says is there already: a remedy that asks an installer for that would change nothing, and a package that a
-message calls missing is missing in the Python that runs alone.
+message calls missing either does not load, which the program hides, or is missing in the Python that runs alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from attn_doctor.model.facts import FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Remedy, Safety
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.remedies import Advise
-from attn_doctor.probe.packages.known_packages import distribution_of
+from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.probe.packages.requirements import met
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -22,48 +22,79 @@ from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
 #: The remedy that looks at it.
 IN_THE_PYTHON_THAT_RUNS = "in-the-python-that-runs"
 
-#: The message itself says that a package is not there, by its import name or its own.
-_MISSING = when_used(
-    r"No module (?:named )?'?(?P<module>[A-Za-z]\w{1,60})'?(?=[\s;.,]|$)(?!\.\w)"
-    r"|(?:[Pp]ackage|[Ll]ibrary) [`'\"]?(?P<package>[A-Za-z][\w-]{2,60})[`'\"]? (?:seems to be not|is not|was not)"
+#: Python itself does not find it.
+_NOT_FOUND = when_used(r"No module (?:named )?'?(?P<module>[A-Za-z]\w{1,60})'?(?=[\s;.,]|$)(?!\.\w)")
+#: A program's own check says that it is not there: by its import name, its own, or as it is to be installed.
+_SAID_MISSING = when_used(
+    r"(?:[Pp]ackage|[Ll]ibrary) [`'\"]?(?P<package>[A-Za-z][\w-]{2,60})[`'\"]? (?:seems to be not|is not|was not)"
     r" (?:installed|found|available)"
+    r"|\bnot installed\b[^\n]{0,60}\bpip3? install [`'\"]?(?P<typed>[A-Za-z][\w-]{2,60})"
+)
+_SUBJECT = FactName.parse("subject.package")
+_CLAIMS_IT = "not installed"
+_HIDDEN = (
+    "The log names {package} {version} as installed: its import fails and the program hides why, or another Python "
+    "runs. Import it alone with the Python that runs"
 )
 _ELSEWHERE = (
     "The log names {package} {version} as installed: the Python that runs it is another one, or was not started anew "
     "since. Compare the two, and install with the one that runs"
 )
+_HOW = (
+    "In the failing program or notebook: import sys; print(sys.executable). With that path, -m pip show {package} says "
+    "whether it is there, and -c 'import {module}' whether it loads; what that raises is the cause."
+)
 #: With these an installer moves, or makes anew, what is there.
-_MOVES = when_used(r"(?<![\w-])(?:-[A-Za-z]*U|--upgrade|--force-reinstall|--reinstall|--no-binary|-[er]|--editable)(?![\w-])")
+_MOVES = when_used(
+    r"(?<![\w-])(?:-[A-Za-z]*U|--upgrade|--force-reinstall|--reinstall|--no-binary|-[er]|--editable)(?![\w-])"
+)
 _INSTALLS = when_used(r"\b(?:pip3?|conda|mamba) install (?P<what>[^\n;&|]+)")
 _WORD = when_used(r"\"[^\"]*\"|'[^']*'|\S+")
 #: Their next word is no package.
-_WITH_A_VALUE = frozenset({"-c", "-n", "-i", "-f", "--channel", "--index-url", "--extra-index-url", "--find-links", "--name"})
+_WITH_A_VALUE = frozenset(
+    {"-c", "-n", "-i", "-f", "--channel", "--index-url", "--extra-index-url", "--find-links", "--name"}
+)
 
 
 def in_the_python_that_runs(recipe: Recipe, facts: FactSet, message: str) -> Recipe:
-    """First of its remedies a look at the Python that runs, where the log says that what a message misses is installed."""
-    missing = _MISSING.search(message)
-    if missing is None:
-        return recipe
-    package = canonical_name(distribution_of((missing["module"] or missing["package"]).replace("-", "_")))
+    """Its first remedy a look at the Python that runs, where the log says that what it misses is installed."""
+    package, found = _missing(recipe, facts, message)
     told = facts.fact(FactName("package", package, "version"))
-    if not isinstance(told.state, Known) or told.origin is Origin.PROBED:
+    if not package or not isinstance(told.state, Known) or told.origin is Origin.PROBED:
         return recipe
+    module = BY_NAME[package].module if package in BY_NAME else package.replace("-", "_")
     look = RecipeRemedy(
         id=IN_THE_PYTHON_THAT_RUNS,
-        title=_ELSEWHERE.format(package=package, version=told.state.value),
+        title=(_ELSEWHERE if found else _HIDDEN).format(package=package, version=told.state.value),
         safety=Safety.DISPLAY_ONLY,
         why_this_safety="It only looks.",
         actions=(
             Advise(
-                text="In the failing program or notebook: import sys; print(sys.executable). That path, with "
-                f"-m pip show {package}, says whether it is there; with -m pip install it gets there.",
-                commands=("{python.executable} -c \"import sys; print(sys.executable)\"", f"{{python.executable}} -m pip show {package}"),
+                text=_HOW.format(package=package, module=module),
+                commands=(f'{{python.executable}} -c "import sys; print(sys.executable); import {module}"',),
             ),
         ),
         when=(),
     )
-    return replace(recipe, remedies=(look, *recipe.remedies))
+    title = recipe.title
+    if _CLAIMS_IT in title:
+        title = f"{title} for the Python that runs, or does not load (the log names {package} {told.state.value})"
+    return replace(recipe, title=title, remedies=(look, *recipe.remedies))
+
+
+def _missing(recipe: Recipe, facts: FactSet, message: str) -> tuple[str, bool]:
+    """The distribution that is said to be missing, and whether Python itself says so."""
+    if found := _NOT_FOUND.search(message):
+        return _distribution(found["module"]), True
+    if said := _SAID_MISSING.search(message):
+        return _distribution(said["package"] or said["typed"]), False
+    subject = facts.text(_SUBJECT)
+    claims = _CLAIMS_IT in recipe.title and recipe.family is None and "No module named" not in message
+    return (subject if claims and subject else ""), False
+
+
+def _distribution(name: str) -> str:
+    return canonical_name(distribution_of(name.replace("-", "_")))
 
 
 def changes_nothing(remedy: Remedy, facts: FactSet) -> bool:
@@ -74,19 +105,20 @@ def changes_nothing(remedy: Remedy, facts: FactSet) -> bool:
 
 
 def _is_there(asked: str, facts: FactSet) -> bool:
-    if _MOVES.search(asked):
+    """True where the packages of an installer's command line are there, in releases that it asks for."""
+    wanted = list(_packages(asked))
+    return not _MOVES.search(asked) and bool(wanted) and all(_has(one, facts) for one in wanted)
+
+
+def _has(text: str, facts: FactSet) -> bool:
+    try:
+        wanted = Requirement(text)
+    except InvalidRequirement:
         return False
-    found = False
-    for text in _packages(asked):
-        try:
-            wanted = Requirement(text)
-        except InvalidRequirement:
-            return False
-        version = facts.text(FactName("package", canonical_name(wanted.name), "version"))
-        if wanted.url or version is None or met(str(wanted.specifier) or ">=0", re.sub(r"\+.*", "", version)) is not True:
-            return False
-        found = True
-    return found
+    version = facts.text(FactName("package", canonical_name(wanted.name), "version"))
+    if version is None or wanted.url:
+        return False
+    return met(str(wanted.specifier), re.sub(r"\+.*", "", version)) is True
 
 
 def _packages(asked: str) -> Iterator[str]:
