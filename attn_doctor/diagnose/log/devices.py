@@ -14,7 +14,8 @@ from attn_doctor.quick_patterns import when_used
 
 DEVICE = "log.device"
 
-_NAMED = when_used(
+#: A line that names a device in use.
+NAMED = when_used(
     r"(?P<ZLUDA>\bZLUDA\b|\b[Zz]luda\b|--use-zluda\b)"
     r"|(?P<DirectML>\btorch[-_]directml\b|\bprivateuseone:\d|--(?:use-)?directml\b|stable-diffusion-webui-directml\b)"
     r"|(?P<Gaudi>\bhabana_frameworks\b|\bhpu:\d|'hpu'|\boptimum[-_.]habana\b"
@@ -40,7 +41,7 @@ _CUDA_BUILD = re.compile(r"\+cu\d{3}$")
 
 def told_in(text: str, made_for: str | None) -> Iterator[tuple[str, str]]:
     """The device that a line shows in use; `made_for` is what surroundings.py read in it."""
-    found = _NAMED.search(text, 0, 1000)
+    found = NAMED.search(text, 0, 1000)
     if (found or made_for) and not _OF_OTHERS.search(text, 0, 1000):
         yield DEVICE, str(found.lastgroup).replace("_", " ") if found else str(made_for)
 

@@ -173,7 +173,7 @@ class Clues:
             self._seen.add(text)
         text = text[:2000]
         for found in gpu_words.CAPABILITY.finditer(text):
-            if not gpu_words.ASKED.search(text[: found.start() + 4]):
+            if not gpu_words.is_asked(text, found):
                 self._tell("gpu.0.compute_capability", _dotted(found), line.number)
         limit = _LIMIT.search(text)
         if limit:

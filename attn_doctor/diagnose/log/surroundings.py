@@ -46,7 +46,7 @@ _SYSTEM = when_used(
     r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
     # bitsandbytes looks in Linux's folders on every system
     r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
-    r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
+    r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
 #: What people say that they have; paths and messages are the better witnesses.
@@ -145,7 +145,7 @@ _MAY_BE = (
     *("xpu", "XPU", "Intel", "npu", "910", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
     "/l4t-",
 )
-_WSL = when_used(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
+_WSL = when_used(r"(?<!including )(?<!use )\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
 _IMAGE = when_used(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"

@@ -11,6 +11,7 @@ from attn_doctor.diagnose.log.facts import Clues
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes import shelf
+from attn_doctor.recipes.recipe import Matches, OneOf
 from attn_doctor.recipes.where_possible import PLACES, elsewhere
 
 EVERY = (*shelf.bundled(), *shelf.families())
@@ -59,6 +60,7 @@ def ids(text: str) -> list[str]:
         ("If you have an AMD GPU, install torch from https://download.pytorch.org/whl/rocm6.3", None),
         ("Try --use-directml instead", None),
         ("supported devices: 'hpu', 'xpu'", None),
+        ("AssertionError: Device compute capability 8.9 or higher required for FP8 execution.", None),
         ("ValueError: mat1 and mat2 do not fit", None),
     ],
 )
@@ -103,3 +105,19 @@ def test_systems_and_devices_are_asked_for_each_by_itself() -> None:
 def test_what_speaks_of_one_maker_says_where_it_is_possible() -> None:
     without = [one.id for one in EVERY if one.logs and not one.unless and not one.when and _OF_ONE.search(one.title)]
     assert without == []
+
+
+def test_no_remedy_is_for_a_device_that_rules_its_recipe_out() -> None:
+    """What a remedy asks for (`log.made_for`) is a place where its recipe is possible."""
+    shut_out = []
+    for recipe in EVERY:
+        devices = [one.pattern for one in recipe.unless if isinstance(one, Matches) and str(one.fact) == "log.device"]
+        for remedy in recipe.remedies:
+            for one in remedy.when:
+                if isinstance(one, OneOf) and str(one.fact) == "log.made_for":
+                    shut_out += [
+                        f"{recipe.id}:{remedy.id}"
+                        for maker in one.values
+                        if any(re.search(pattern, str(maker)) for pattern in devices)
+                    ]
+    assert shut_out == []
