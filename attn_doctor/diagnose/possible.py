@@ -31,6 +31,12 @@ _DONE_WITH_CUDA = when_used(
 #: In a title: whose driver or build is meant in its place.
 _OF_ANOTHER_MAKER = when_used(r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b")
 _OF_ROCM = when_used(r"/whl/(?:\w+/)?rocm\d|\bHSA_OVERRIDE_GFX_VERSION\b|\btorch for ROCm\b|\brocm-smi\b|\brocminfo\b")
+#: In a title: FlashAttention 2 alone is what shall run, and no other is named beside it.
+_RUNS_FLASH = when_used(
+    r"^(?:[\w.-]{1,30}: )?(?:[Uu]se|[Ll]oad|[Tt]ake|[Aa]sk for|[Ss]et attention to|[Ss]et|[Ww]rite|[Cc]hoose)\b"
+    r"[^.;:,]{0,40}?(?:\bFlash ?Attention(?:[- ]?2)?\b(?! ?[134])|flash_attention_2)"
+    r"(?![\s\S]*(?:\bor\b|\bSDPA\b|\bsdpa\b|\beager\b))"
+)
 #: A first generation, which served older GPUs than any that the table tells of.
 _OF_ANOTHER_TIME = when_used(r"flash[-_]attn ?(?:==1|<2(?!\.))")
 #: Whose device it is -> the kind of it, where torch's own version need not say so.
@@ -103,11 +109,12 @@ def _device(facts: FactSet) -> str:
 
 
 def _gpus_take_it(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
-    """False where it installs a package of which no release is for any GPU that is known."""
+    """False where it installs or takes a package of which no release is for any GPU that is known."""
     gpus = [facts.text(FactName("gpu", one, "compute_capability")) for one in facts.subjects("gpu")]
     if not gpus or None in gpus or any(map(_OF_ANOTHER_TIME.search, _commands(written))):
         return True
-    rows = [row for name in _installed(written, facts, bound) if (row := stack_package(name)) and row.gpus]
+    names = [*_installed(written, facts, bound), *(["flash-attn"] if _RUNS_FLASH.search(written.title) else [])]
+    rows = [row for name in names if (row := stack_package(name)) and row.gpus]
     return all(any(of.takes(str(gpu)) for of in row.gpus for gpu in gpus) for row in rows)
 
 
@@ -184,7 +191,8 @@ def _words_of_installs(action: InstallPackages | Advise) -> Iterator[str]:
     for command in getattr(action, "commands", ()):
         if " install " in command:
             yield from re.findall(
-                r"(?<=[\s'\"])(?:\{[\w.*-]+\}|[A-Za-z][\w.-]*)(?=[\s'\"=<>\[]|$)", command.partition(" install ")[2]
+                r"(?<=[\s'\"])(?:\{[\w.*-]+\}|[A-Za-z][\w.-]*)(?=[\s'\"=<>\[]|$)",
+                f" {command.partition(' install ')[2]}",
             )
 
 

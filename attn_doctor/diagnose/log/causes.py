@@ -199,7 +199,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     recipe, facts = beside_its_partners(
         for_users(first.match.recipe, facts), facts, first.binding, first.match.unit.text
     )
-    recipe = in_the_python_that_runs(recipe, facts, first.match.unit.message)
+    recipe = in_the_python_that_runs(recipe, facts, first.match.unit)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(

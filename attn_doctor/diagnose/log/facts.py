@@ -110,7 +110,7 @@ _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
 _WANTED = when_used(
     r"depends on|requested"
-    r"|requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
+    r"|no matching|requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
     re.IGNORECASE,
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Remedy, Safety
 from attn_doctor.model.package_versions import canonical_name
@@ -30,6 +31,8 @@ _SAID_MISSING = when_used(
     r" (?:installed|found|available)"
     r"|\bnot installed\b[^\n]{0,60}\bpip3? install [`'\"]?(?P<typed>[A-Za-z][\w-]{2,60})"
 )
+#: An installer's words: there is no such release, wherever it is to go.
+_OFFERED = when_used(r"No matching distribution|Could not find a version")
 _SUBJECT = FactName.parse("subject.package")
 _CLAIMS_IT = "not installed"
 _HIDDEN = (
@@ -56,11 +59,15 @@ _WITH_A_VALUE = frozenset(
 )
 
 
-def in_the_python_that_runs(recipe: Recipe, facts: FactSet, message: str) -> Recipe:
-    """Its first remedy a look at the Python that runs, where the log says that what it misses is installed."""
-    package, found = _missing(recipe, facts, message)
+def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recipe:
+    """Its first remedy a look at the Python that runs, where the log says that what it misses is installed. A release
+    that only the message itself names is one that was asked for.
+    """
+    package, found = _missing(recipe, facts, unit.message)
     told = facts.fact(FactName("package", package, "version"))
     if not package or not isinstance(told.state, Known) or told.origin is Origin.PROBED:
+        return recipe
+    if any(told.how.startswith(f"line {line.number} of ") for line in unit.lines):
         return recipe
     module = BY_NAME[package].module if package in BY_NAME else package.replace("-", "_")
     look = RecipeRemedy(
@@ -84,6 +91,8 @@ def in_the_python_that_runs(recipe: Recipe, facts: FactSet, message: str) -> Rec
 
 def _missing(recipe: Recipe, facts: FactSet, message: str) -> tuple[str, bool]:
     """The distribution that is said to be missing, and whether Python itself says so."""
+    if _OFFERED.search(message):
+        return "", False
     if found := _NOT_FOUND.search(message):
         return _distribution(found["module"]), True
     if said := _SAID_MISSING.search(message):

@@ -66,6 +66,7 @@ def test_what_is_met_comes_last() -> None:
         ("Successfully installed xformers-0.0.27\nModuleNotFoundError: No module named 'xformers'", "xformers 0.0.27"),
         ("triton 2.3.1\nModuleNotFoundError: No module named 'triton.language.extra'", ""),  # a part of what is there
         ("ModuleNotFoundError: No module named 'xformers'", ""),
+        ("triton is not installed, it is required\nERROR: No matching distribution found for triton==2.3.0", ""),
     ],
 )
 def test_what_is_installed_and_missing_is_in_another_python(log: str, package: str) -> None:
