@@ -109,8 +109,8 @@ _BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|G
 _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
 _WANTED = when_used(
-    r"depends on|requested"
-    r"|no matching|requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
+    r"depends on|requested|no matching"
+    r"|requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
     re.IGNORECASE,
 )
