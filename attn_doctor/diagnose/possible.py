@@ -29,7 +29,9 @@ _DONE_WITH_CUDA = when_used(
     r"|(?<!GPU )(?<!graphics )\bdriver\b|for CUDA\b"
 )
 #: In a title: whose driver or build is meant in its place.
-_OF_ANOTHER_MAKER = when_used(r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b")
+_OF_ANOTHER_MAKER = when_used(
+    r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b|\bMUSA\b|\bGaudi\b|\bTPU\b"
+)
 _OF_ROCM = when_used(r"/whl/(?:\w+/)?rocm\d|\bHSA_OVERRIDE_GFX_VERSION\b|\btorch for ROCm\b|\brocm-smi\b|\brocminfo\b")
 #: In a title: FlashAttention 2 alone is what shall run, and no other is named beside it.
 _RUNS_FLASH = when_used(
@@ -37,8 +39,8 @@ _RUNS_FLASH = when_used(
     r"[^.;:,]{0,40}?(?:\bFlash ?Attention(?:[- ]?2)?\b(?! ?[134])|flash_attention_2)"
     r"(?![\s\S]*(?:\bor\b|\bSDPA\b|\bsdpa\b|\beager\b))"
 )
-#: A first generation, which served older GPUs than any that the table tells of.
-_OF_ANOTHER_TIME = when_used(r"flash[-_]attn ?(?:==1|<2(?!\.))")
+#: A first generation, which served older GPUs than any that the table tells of; and what is compiled for the GPU here.
+_OF_ANOTHER_TIME = when_used(r"flash[-_]attn ?(?:==1|<2(?!\.))|_FORCE_BUILD=|ARCH_LIST=|--no-binary")
 #: Whose device it is -> the kind of it, where torch's own version need not say so.
 _KINDS = {
     "AMD": "rocm",

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import FactName, FactSet, Known, Origin
-from attn_doctor.model.findings import Remedy, Safety
+from attn_doctor.model.findings import Remedy, Safety, Verdict
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.remedies import Advise
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
@@ -22,6 +23,8 @@ from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
 
 #: The remedy that looks at it.
 IN_THE_PYTHON_THAT_RUNS = "in-the-python-that-runs"
+#: Recipes' own, which know more of the message.
+_ITS_OWN = frozenset({"see-why-it-does-not-import"})
 
 #: Python itself does not find it.
 _NOT_FOUND = when_used(r"No module (?:named )?'?(?P<module>[A-Za-z]\w{1,60})'?(?=[\s;.,]|$)(?!\.\w)")
@@ -66,6 +69,8 @@ def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recip
     package, found = _missing(recipe, facts, unit.message)
     told = facts.fact(FactName("package", package, "version"))
     if not package or not isinstance(told.state, Known) or told.origin is Origin.PROBED:
+        return recipe
+    if any(one.id in _ITS_OWN and answer_all(one.when, facts) is Verdict.HOLDS for one in recipe.remedies):
         return recipe
     if any(told.how.startswith(f"line {line.number} of ") for line in unit.lines):
         return recipe
