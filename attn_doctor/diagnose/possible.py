@@ -14,6 +14,7 @@ from attn_doctor.diagnose.conditions import answer, answer_all
 from attn_doctor.model.facts import FactName, FactSet, Known
 from attn_doctor.model.findings import Verdict
 from attn_doctor.model.install_request import name_of
+from attn_doctor.model.libraries import libraries
 from attn_doctor.model.remedies import Advise, InstallPackages, InstallWheel, SetEnvironment
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.build import TEMPLATE
@@ -39,6 +40,8 @@ _RUNS_FLASH = when_used(
     r"[^.;:,]{0,40}?(?:\bFlash ?Attention(?:[- ]?2)?\b(?! ?[134])|flash_attention_2)"
     r"(?![\s\S]*(?:\bor\b|\bSDPA\b|\bsdpa\b|\beager\b))"
 )
+#: Its name in transformers.
+_FLASH = "flash_attention_2"
 #: A first generation, which served older GPUs than any that the table tells of; and what is compiled for the GPU here.
 _OF_ANOTHER_TIME = when_used(r"flash[-_]attn ?(?:==1|<2(?!\.))|_FORCE_BUILD=|ARCH_LIST=|--no-binary")
 #: Whose device it is -> the kind of it, where torch's own version need not say so.
@@ -115,7 +118,9 @@ def _gpus_take_it(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
     gpus = [facts.text(FactName("gpu", one, "compute_capability")) for one in facts.subjects("gpu")]
     if not gpus or None in gpus or any(map(_OF_ANOTHER_TIME.search, _commands(written))):
         return True
-    names = [*_installed(written, facts, bound), *(["flash-attn"] if _RUNS_FLASH.search(written.title) else [])]
+    names = list(_installed(written, facts, bound))
+    if _RUNS_FLASH.search(written.title):
+        names += [name for one in libraries() if one.attn_implementation == _FLASH for name in one.distributions]
     rows = [row for name in names if (row := stack_package(name)) and row.gpus]
     return all(any(of.takes(str(gpu)) for of in row.gpus for gpu in gpus) for row in rows)
 
