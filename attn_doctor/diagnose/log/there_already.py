@@ -52,7 +52,7 @@ _HOW = (
 )
 #: With these an installer moves, or makes anew, what is there.
 _MOVES = when_used(
-    r"(?<![\w-])(?:-[A-Za-z]*U|--upgrade|--force-reinstall|--reinstall|--no-binary|-[er]|--editable)(?![\w-])"
+    r"(?<![\w-])(?:-[A-Za-z]*U|--upgrade|--force-reinstall|--reinstall|--no-binary|-[er]|--editable|--torch-backend|--index-url)(?![\w-])"
 )
 _INSTALLS = when_used(r"\b(?:pip3?|conda|mamba) install (?P<what>[^\n;&|]+)")
 _WORD = when_used(r"\"[^\"]*\"|'[^']*'|\S+")
@@ -130,7 +130,7 @@ def _has(text: str, facts: FactSet) -> bool:
     except InvalidRequirement:
         return False
     version = facts.text(FactName("package", canonical_name(wanted.name), "version"))
-    if version is None or wanted.url:
+    if version is None or wanted.url or not wanted.specifier:  # a release is asked for, or another build of it may be
         return False
     return met(str(wanted.specifier), re.sub(r"\+.*", "", version)) is True
 

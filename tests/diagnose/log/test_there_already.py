@@ -31,15 +31,17 @@ def asks_for(command: str) -> Remedy:
     ("command", "nothing"),
     [
         ("python -m pip install 'transformers<4.56'", True),
-        ("python -m pip install 'transformers>=4.36' accelerate", True),
+        ("python -m pip install 'transformers>=4.36' 'accelerate>=1'", True),
         ("python -m pip install --no-deps transformers==4.46.2", True),
-        ("python -m pip install -c constraints.txt transformers", True),
+        ("python -m pip install -c constraints.txt 'transformers<5'", True),
         ("python -m pip install 'transformers>=4.48'", False),
         ("python -m pip install --upgrade transformers", False),
         ("python -m pip install -U 'transformers<4.56'", False),
         ("python -m pip install --force-reinstall transformers==4.46.2", False),
         ("python -m pip install 'transformers<4.56' tokenizers", False),  # of which nothing is known
         ("python -m pip install git+https://github.com/huggingface/transformers", False),
+        ("python -m pip install transformers", False),  # whatever release: it may be another build that is meant
+        ("uv pip install 'transformers<5' --torch-backend=auto", False),
         ("python -m pip show transformers", False),
     ],
 )
