@@ -61,6 +61,7 @@ def family(one: Recipe) -> str:
         checks = (f"{number}. {_checked(remedy)}" for number, remedy in enumerate(one.remedies, start=1))
         parts.append("**What splits its causes**\n\n" + "\n".join(checks))
     parts.append("**How a log tells it.** One of:\n\n" + _list(map(_log, one.logs)))
+    parts += _ruled_out(one)
     if one.references:
         parts.append("**Sources**\n\n" + _list(f"<{url}>" for _, url in one.references))
     return "\n\n".join(parts)
@@ -97,6 +98,7 @@ def section(recipe: Recipe) -> str:
         parts.append("**Reached** when all of:\n\n" + _list(map(_condition, recipe.reached)))
     if recipe.logs:
         parts.append("**How a log tells it.** One of:\n\n" + _list(map(_log, recipe.logs)))
+    parts += _ruled_out(recipe)
     if recipe.explains:
         parts.append("**Explains** " + ", ".join(f"`{entry}`" for entry in recipe.explains) + ".")
     if recipe.remedies:
@@ -107,6 +109,11 @@ def section(recipe: Recipe) -> str:
         parts.append(f"**Known problems.** {recipe.known_problems.strip()}")
     parts.append("**Sources**\n\n" + _list(f"{kind}: <{url}>" for kind, url in recipe.references))
     return "\n\n".join(parts)
+
+
+def _ruled_out(recipe: Recipe) -> list[str]:
+    """Where it is impossible, whatever a log's words say."""
+    return [f"**Ruled out** where {' or '.join(map(_condition, recipe.unless))}."] if recipe.unless else []
 
 
 def _list(items: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked, covers, finding_of, with_symptoms
 from attn_doctor.diagnose.log.word_facts import words_among
 from attn_doctor.diagnose.placeholders import filled
+from attn_doctor.diagnose.possible import is_ruled_out
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Unknown
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Safety, Severity, Verdict
@@ -220,7 +221,7 @@ def _chosen(fact: Fact) -> bool:
 
 
 def _judge_one(recipe: Recipe, facts: FactSet, binding: Binding) -> _Judgement:
-    verdict = answer_all(recipe.when, facts, binding.bound)
+    verdict = Verdict.FAILS if is_ruled_out(recipe, facts) else answer_all(recipe.when, facts, binding.bound)
     undecided: tuple[Fact, ...] = ()
     if verdict is Verdict.OPEN:
         undecided = asked(recipe.when, facts, binding.bound, Verdict.OPEN)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.binding import Bound, bound_fact
-from attn_doctor.diagnose.conditions import answer
+from attn_doctor.diagnose.binding import Binding, Bound, bound_fact
+from attn_doctor.diagnose.conditions import answer, answer_all
 from attn_doctor.model.facts import FactName, FactSet, Known
 from attn_doctor.model.findings import Verdict
 from attn_doctor.model.install_request import name_of
+from attn_doctor.model.libraries import libraries
 from attn_doctor.model.remedies import Advise, InstallPackages, InstallWheel, SetEnvironment
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.data.stack_packages import stack_package
-from attn_doctor.recipes.recipe import AnyOf, OneOf, Present, RecipeRemedy
+from attn_doctor.recipes.recipe import AnyOf, OneOf, Present, Recipe, RecipeRemedy
 
 _OF_CUDA = when_used(
     r"download\.pytorch\.org/whl/(?:cu\d|\{)|\bnvidia-(?:smi|ctk|container)|\bnvcc\b|/usr/local/cuda|\blibcuda\b|\bncu\b"
@@ -29,7 +30,35 @@ _DONE_WITH_CUDA = when_used(
     r"|(?<!GPU )(?<!graphics )\bdriver\b|for CUDA\b"
 )
 #: In a title: whose driver or build is meant in its place.
-_OF_ANOTHER_MAKER = when_used(r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b")
+_OF_ANOTHER_MAKER = when_used(
+    r"\bROCm\b|\bAMD\b|\bamdgpu\b|\bIntel\b|\bXPU\b|\bAscend\b|\bNPU\b|\bCANN\b|\bMUSA\b|\bGaudi\b|\bTPU\b"
+)
+_OF_ROCM = when_used(r"/whl/(?:\w+/)?rocm\d|\bHSA_OVERRIDE_GFX_VERSION\b|\btorch for ROCm\b|\brocm-smi\b|\brocminfo\b")
+#: In a title: FlashAttention 2 alone is what shall run, and no other is named beside it.
+_RUNS_FLASH = when_used(
+    r"^(?:[\w.-]{1,30}: )?(?:[Uu]se|[Ll]oad|[Tt]ake|[Aa]sk for|[Ss]et attention to|[Ss]et|[Ww]rite|[Cc]hoose)\b"
+    r"[^.;:,]{0,40}?(?:\bFlash ?Attention(?:[- ]?2)?\b(?! ?[134])|flash_attention_2)"
+    r"(?![\s\S]*(?:\bor\b|\bSDPA\b|\bsdpa\b|\beager\b))"
+)
+#: Its name in transformers.
+_FLASH = "flash_attention_2"
+#: A first generation, which served older GPUs than any that the table tells of; and what is compiled for the GPU here.
+_OF_ANOTHER_TIME = when_used(r"flash[-_]attn ?(?:==1|<2(?!\.))|_FORCE_BUILD=|ARCH_LIST=|--no-binary")
+#: Whose device it is -> the kind of it, where torch's own version need not say so.
+_KINDS = {
+    "AMD": "rocm",
+    "Intel": "xpu",
+    "Ascend": "npu",
+    "Apple": "mps",
+    "Gaudi": "hpu",
+    "TPU": "tpu",
+    "Neuron": "neuron",
+    "Moore Threads": "musa",
+    "ZLUDA": "zluda",
+    "DirectML": "directml",
+}
+#: A torch for ROCm is no cure there.
+_WITHOUT_ROCM = frozenset({"zluda", "hpu", "npu", "xpu", "musa", "tpu", "mps"})
 _OF_LINUX = when_used(
     r"\b(?:apt-get|apt install|ldconfig|systemctl|dmesg|lsmod|dkms|modprobe|yum|dnf)\b"
     r"|(?<!whl)/(?:usr|etc|proc|dev/shm)/"
@@ -42,11 +71,13 @@ _INDEX = when_used(r"download\.pytorch\.org|\binstall\b[^\n]*[ '\"]torch(?:[=<>'
 def is_possible(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
     """False where what the remedy needs is known to be missing."""
     device, system = _device(facts), facts.text("node.system")
+    if not _gpus_take_it(written, facts, bound):
+        return False
     jetson = facts.text("log.board") == "Jetson"
     if device == "cuda" and system in (None, "Linux") and not jetson:
         return True
     if device != "cuda" and not _is_written_for(written, facts, bound):
-        if _takes_cuda(written, facts, bound):
+        if _takes_cuda(written, facts, bound) or (device in _WITHOUT_ROCM and _takes_rocm(written)):
             return False
         rows = (stack_package(name) for name in _installed(written, facts, bound))
         if any(row is not None and row.devices and device not in row.devices for row in rows):
@@ -56,8 +87,22 @@ def is_possible(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
     return not (jetson and _takes_a_published_torch(written))
 
 
+def is_ruled_out(recipe: Recipe, facts: FactSet) -> bool:
+    """True where a fact is known under which the recipe's trouble cannot be: another device or system than it is of.
+
+    Of several GPUs each one has to say so.
+    """
+    return any(
+        all(answer_all((one,), facts, bound) is Verdict.HOLDS for bound in Binding().choices((one,), facts))
+        for one in recipe.unless
+    )
+
+
 def _device(facts: FactSet) -> str:
     """The kind of GPU that torch is for: cuda unless something else is known."""
+    named = _KINDS.get(facts.text("log.device") or "")
+    if named is not None:
+        return named
     version = facts.text("torch.version") or ""
     if "+xpu" in version or facts.text("log.made_for") == "Intel":
         return "xpu"
@@ -66,6 +111,22 @@ def _device(facts: FactSet) -> str:
     if facts.text("log.made_for") == "Ascend":
         return "npu"
     return "mps" if facts.text("node.system") == "macOS" else "cuda"
+
+
+def _gpus_take_it(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
+    """False where it installs or takes a package of which no release is for any GPU that is known."""
+    gpus = [facts.text(FactName("gpu", one, "compute_capability")) for one in facts.subjects("gpu")]
+    if not gpus or None in gpus or any(map(_OF_ANOTHER_TIME.search, _commands(written))):
+        return True
+    names = list(_installed(written, facts, bound))
+    if _RUNS_FLASH.search(written.title):
+        names += [name for one in libraries() if one.attn_implementation == _FLASH for name in one.distributions]
+    rows = [row for name in names if (row := stack_package(name)) and row.gpus]
+    return all(any(of.takes(str(gpu)) for of in row.gpus for gpu in gpus) for row in rows)
+
+
+def _takes_rocm(written: RecipeRemedy) -> bool:
+    return any(map(_OF_ROCM.search, (written.title, *_commands(written))))
 
 
 def _is_written_for(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
@@ -137,7 +198,8 @@ def _words_of_installs(action: InstallPackages | Advise) -> Iterator[str]:
     for command in getattr(action, "commands", ()):
         if " install " in command:
             yield from re.findall(
-                r"(?<=[\s'\"])(?:\{[\w.*-]+\}|[A-Za-z][\w.-]*)(?=[\s'\"=<>\[]|$)", command.partition(" install ")[2]
+                r"(?<=[\s'\"])(?:\{[\w.*-]+\}|[A-Za-z][\w.-]*)(?=[\s'\"=<>\[]|$)",
+                f" {command.partition(' install ')[2]}",
             )
 
 

@@ -28,6 +28,7 @@ from attn_doctor.recipes.recipe import (
     Recipe,
     RecipeRemedy,
 )
+from attn_doctor.recipes.where_possible import elsewhere
 
 #: `{gpu.name}` in a recipe's texts.
 TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
@@ -63,6 +64,7 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
         where=tuple(FactName.parse(text) for text in table.get("where", ())),
         for_each=_each(when + reached),
         when=when,
+        unless=(*elsewhere(table.get("only_on", ())), *map(_condition, table.get("unless", ()))),
         reached=reached,
         references=tuple((item["kind"], item["url"]) for item in table["reference"]),
         logs=tuple(_log(item) for item in table.get("log", ())),
@@ -98,6 +100,7 @@ def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path
         where=(),
         for_each=None,
         when=(),
+        unless=(*elsewhere(table.get("only_on", ())), *map(_condition, table.get("unless", ()))),
         reached=(),
         references=tuple(("web", url) for url in table.get("references", ())),
         logs=tuple(_log(item) for item in table["log"]),

@@ -231,6 +231,8 @@ class Recipe:
     for_each: str | None
     """The plural kind that is evaluated one subject at a time."""
     when: tuple[Condition, ...]
+    unless: tuple[Condition, ...] = ()
+    """Where one of these holds it is impossible, whatever a log's text says; an unknown fact leaves it possible."""
     reached: tuple[Condition, ...]
     references: tuple[tuple[str, str], ...]
     """(kind, URL)"""

@@ -15,6 +15,7 @@ from attn_doctor.diagnose.log.match import patterns_of
 from attn_doctor.diagnose.log.nearest import nearest
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
+from attn_doctor.diagnose.possible import is_ruled_out
 from attn_doctor.errors import BadInput
 from attn_doctor.formats import report_v1
 from attn_doctor.machine import faults
@@ -143,7 +144,7 @@ def _nearest(scanned: Sequence[Scanned], told: Explained, recipes: Sequence[Reci
         return ()
     text = "\n".join(log.text for log in scanned if log.text)
     told_already = {one.id for one in named}
-    others = [one for one in recipes if one.id not in told_already]
+    others = [one for one in recipes if one.id not in told_already and not is_ruled_out(one, told.facts)]
     return tuple(Near(id=one.id, title=TEMPLATE.sub("…", one.title)) for one in nearest(text, others))
 
 

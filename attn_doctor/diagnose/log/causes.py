@@ -17,6 +17,7 @@ from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
+from attn_doctor.diagnose.log.there_already import in_the_python_that_runs
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.diagnose.log.weigh import Weighed, chosen, weigh
 from attn_doctor.diagnose.placeholders import filled
@@ -198,12 +199,13 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     recipe, facts = beside_its_partners(
         for_users(first.match.recipe, facts), facts, first.binding, first.match.unit.text
     )
+    recipe = in_the_python_that_runs(recipe, facts, first.match.unit)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(
         finding,
         severity=first.severity,
-        title=title_of(first.match.recipe, facts, first.binding, finding.title),
+        title=title_of(recipe, facts, first.binding, finding.title),
         what="",  # a recipe's `what` describes a finding on a node
         why=told_plainly(finding.why),
         certainty="seen" if first.proven and not finding.family else "inferred",

@@ -5,7 +5,7 @@ An engine carries copies of kernels and calls them itself: words that name a ker
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from attn_doctor.diagnose.log.unit import Line
@@ -94,6 +94,14 @@ def engine_of(line: Line) -> str | None:
                 return str(said.lastgroup)
             return str(found.lastgroup).replace("_", "-") if found else None
     return None
+
+
+def by_its_release(told: Mapping[str, Mapping[str, int]]) -> Mapping[str, dict[str, int]]:
+    """Where no line is an engine's own: the one engine whose release is stated."""
+    stated = [name for name in ("vllm", "sglang", "lmdeploy") if f"package.{name}.version" in told]
+    if len(stated) != 1 or ENGINE in told:
+        return {}
+    return {ENGINE: {stated[0]: min(told[f"package.{stated[0]}.version"].values())}}
 
 
 def is_its(engine: str | None, frames: Sequence[object], owners: Sequence[tuple[str, str]]) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from attn_doctor.diagnose.log import gpu_words, programs, subjects, surroundings
+from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
-from attn_doctor.diagnose.log.done import Done
-from attn_doctor.diagnose.log.engines import ENGINE, engine_of
+from attn_doctor.diagnose.log.done import Done, installed_in
+from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -17,6 +17,7 @@ from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
 from attn_doctor.model.libraries import published
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
+from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.gpu_table import GpuNames
 
@@ -36,7 +37,7 @@ _WORTH = when_used(
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
     r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
-    r"|[ /]setup\.py|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin"
+    r"|[ /]setup\.py|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|numpy|einops"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
     r"|(?:an?|my|the|\d ?[x×*]|[Cc]ard:) ?[2-5]0[5-9]0\b|16[56]0 ?S\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
@@ -48,7 +49,7 @@ _ATTENTION = {spelled: library.distributions[0] for library in published() for s
 _NAMES = (
     rf"(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
     r"|pytorch[-_]lightning|mamba[-_]ssm|causal[-_]conv1d|bitsandbytes|diffusers|huggingface[-_]hub|torchao"
-    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|torchcodec"
+    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|torchcodec|numpy|einops"
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
 )
 _PACKAGE = when_used(
@@ -64,7 +65,6 @@ _ENGINE = when_used(
     rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
     rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
 )
-_ENGINES = ("vllm", "sglang", "lmdeploy")
 #: What an installer was told to install, where it is a repository.
 _FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
 #: What pip says after it has moved torch.
@@ -103,14 +103,13 @@ _GUESSED = when_used(
     r"Guessing wheel URL: \S{1,200}\+cu\d{2,3}torch(?P<torch>\d\.\d{1,2})"
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
-_TORCH_THERE = "package.torch.version"
-_SUBJECT, _AT_USE = "subject.package", "log.built_at_use"
+_TORCH_THERE, _SUBJECT, _AT_USE = "package.torch.version", "subject.package", "log.built_at_use"
 _BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
 _WANTED = when_used(
-    r"depends on|requested"
+    r"depends on|requested|no matching"
     r"|requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
     re.IGNORECASE,
@@ -143,6 +142,8 @@ class Clues:
         #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
         self._listed: dict[str, int] = {}
         self._asked = False
+        #: What an installer put in or found there; what is said of the package elsewhere goes before.
+        self._installed: dict[str, tuple[str, str, int]] = {}
         #: Told by the interpreter that ran; a list in the same log may be another one's.
         self._running: dict[str, tuple[str, int]] = {}
 
@@ -164,13 +165,15 @@ class Clues:
         question, self._asked = self._asked, _ASKED_OF_TORCH.search(text) is not None
         if question and (answer := _ANSWERED.match(text)):
             self._package("torch", answer["version"], line.number)
+        for name, version in installed_in(text):
+            self._installed[name] = (name, version, line.number)
         if text in self._seen or not _WORTH.search(text):
             return
         if len(self._seen) < _MOST_SEEN:
             self._seen.add(text)
         text = text[:2000]
         for found in gpu_words.CAPABILITY.finditer(text):
-            if not gpu_words.ASKED.search(text[: found.start() + 4]):
+            if not gpu_words.is_asked(text, found):
                 self._tell("gpu.0.compute_capability", _dotted(found), line.number)
         limit = _LIMIT.search(text)
         if limit:
@@ -257,13 +260,6 @@ class Clues:
         if "uv" in made or "poetry" in made:
             made.pop("dotvenv", None)
 
-    def _engine_by_its_release(self) -> None:
-        """Where no line is an engine's own and no program is told: the one engine whose release is stated."""
-        stated = [name for name in _ENGINES if f"package.{name}.version" in self._told]
-        if len(stated) == 1 and not {ENGINE, programs.PROGRAM} & self._told.keys():
-            lines = self._told[f"package.{stated[0]}.version"].values()
-            self._tell(ENGINE, stated[0], min(lines))
-
     def _tell(self, name: str, value: str, line: int) -> None:
         self._told.setdefault(name, {}).setdefault(value, line)
 
@@ -288,7 +284,11 @@ class Clues:
             self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:
             self._told[_TORCH_THERE] = dict(self._listed)
-        self._engine_by_its_release()
+        for name, version, number in self._installed.values():
+            if name in BY_NAME and f"package.{name}.version" not in self._told:
+                self._package(name, version, number)
+        self._told.update(by_its_release(self._told) if programs.PROGRAM not in self._told else {})
+        self._told.update(devices.agreed(self._told))
         told = self._told.get(programs.PROGRAM, {})
         for name, value in self._around.ended() if told else ():
             self._tell(name, value, max(told.values()))

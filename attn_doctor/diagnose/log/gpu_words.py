@@ -22,6 +22,7 @@ CAPABILITY = when_used(
 )
 #: A capability that is required is not the one that is present.
 ASKED = when_used(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
+_OR_MORE = when_used(r" or (?:higher|newer|later|above|greater|better)\b|\+")
 #: What kernels say of the GPUs that they ask for; a sentence around it may name the one that is there.
 OF_A_KERNEL = when_used(
     r"(?:[Ff]lash[-_ ]?(?:[Aa]ttention|[Aa]ttn)(?:[- ]?[23])?|FA[23])[^.\n]{0,12}"
@@ -70,3 +71,8 @@ TI_ALONE = when_used(
 SUPER_IN_SHORT = when_used(r"(?<![\w.-])(?:GTX ?)?(?P<number>16[56]0) ?S\b")
 #: `GTX 4090`: GeForces of these numbers are RTX alone.
 MEANT_RTX = when_used(r"\b[Gg][Tt][Xx](?= ?[2-5]0[5-9]0(?!\d))")
+
+
+def is_asked(text: str, found: re.Match[str]) -> bool:
+    """True where the capability that was found is one that is asked for: `8.9 or higher required`."""
+    return bool(ASKED.search(text[: found.start() + 4]) or _OR_MORE.match(text, found.end()))

@@ -1,5 +1,5 @@
-"""Puts last the remedies that are of no use for what the log tells: those that ask for what was done already, and those
-that install a published wheel where none is published.
+"""Puts last the remedies that are of no use for what the log tells: those that ask for what was done or is there
+already, and those that install a published wheel where none is published.
 
 Only for logs: on a node, `fix` says why no wheel fits before it plans what comes next.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from attn_doctor.diagnose.log.done import settings_named
+from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS, changes_nothing
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy
 from attn_doctor.model.libraries import published
@@ -37,12 +38,14 @@ def useful_first(finding: Finding, facts: FactSet) -> list[Remedy]:
     """The finding's remedies in their order, last those that were done already and those whose wheel does not exist."""
     told = facts.value(_DONE)
     done = told if isinstance(told, tuple) else ()
+    missing = any(one.id == IN_THE_PYTHON_THAT_RUNS for one in finding.remedies)
     named = all(facts.text(name) is not None for name in ("torch.version", "torch.cuda", "python.version"))
     return sorted(
         finding.remedies,
         key=lambda one: (
             (bool(done) and _was_done(one, done, finding.library))
             or _only_prints_what_is_known(one, facts)
+            or (not missing and changes_nothing(one, facts))
             or (named and _wants_a_wheel_that_is_not(one, facts))
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log import amd_targets, calls, programs
+from attn_doctor.diagnose.log import amd_targets, calls, devices, programs
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import repository_signs, repository_told
 from attn_doctor.recipes.data.programs import signs as program_signs
@@ -46,7 +46,7 @@ _SYSTEM = when_used(
     r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
     # bitsandbytes looks in Linux's folders on every system
     r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
-    r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
+    r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
 )
 #: What people say that they have; paths and messages are the better witnesses.
@@ -148,7 +148,7 @@ _MAY_BE = (
     *("xpu", "XPU", "Intel", "npu", "910", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
     "/l4t-",
 )
-_WSL = when_used(r"\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
+_WSL = when_used(r"(?<!including )(?<!use )\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
 _IMAGE = when_used(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
@@ -291,6 +291,7 @@ class Surroundings:
         elif _any_in(text, _MAY_BE_SAID) and not _WSL.search(text, 0, 600):
             for said in _SAID.finditer(text, 0, 400):
                 yield SAID, str(said.lastgroup)
+        made_for = None
         if _any_in(text, _MAY_BE):
             if made_for := _MADE_FOR.search(text, 0, 2000):
                 yield "log.made_for", str(made_for.lastgroup)
@@ -298,6 +299,8 @@ class Surroundings:
                 yield "log.board", "Jetson"
                 yield "node.system", "Linux"
                 yield "node.machine", "aarch64"
+        if made_for or _any_in(text, devices.SIGNS):
+            yield from devices.told_in(text, made_for and made_for.lastgroup)
         if _any_in(text, _MAY_BE_BESIDE_ARM) and _BESIDE_ARM.search(text, 0, 600):
             yield "node.machine", "aarch64"
         if _any_in(text, amd_targets.SIGNS) and (target := amd_targets.target_in(text[:600])):

@@ -11,6 +11,7 @@ from attn_doctor.diagnose.finding import asked
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.strangers import is_elsewhere, may_be_of_any_program
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
+from attn_doctor.diagnose.possible import is_ruled_out
 from attn_doctor.model.facts import Fact, FactName, FactSet
 from attn_doctor.model.findings import Severity, Verdict
 from attn_doctor.model.kinds import kind_of
@@ -45,6 +46,10 @@ _ENDED = when_used(
     r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals",
     re.MULTILINE,
 )
+#: What a message of the other ranks is about.
+_OF_RANKS = "communication"
+#: Lines between an exception and what a shell says of the end that it brought.
+_SHORTLY = 40
 #: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
 _INSTALLED_NOTHING = when_used(
     r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
@@ -71,6 +76,8 @@ class Weighed:
     severity: Severity
     survived: bool = False
     """The program went on after it, and failed of something else."""
+    follows: bool = False
+    """It only says how a process ended that had raised before."""
 
     @property
     def failed(self) -> bool:
@@ -93,6 +100,8 @@ class Weighed:
         exception that is known by its grammar alone stands behind a line of which one thing is known.
         """
         failed = self.failed and not self.match.pattern.wrapper
+        if self.follows:
+            return 5
         family, rank = self.match.recipe.family, self.match.recipe.rank
         if family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
@@ -141,6 +150,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
+    weighed = _ends_behind_what_raised(weighed)
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -186,6 +196,29 @@ def _what_was_survived_noted(weighed: list[Weighed]) -> list[Weighed]:
     ]
 
 
+def _ends_behind_what_raised(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; what a shell or launcher says of the end of a process follows from an exception that stands shortly
+    before it, unless that only tells of other ranks: they may have been ended first.
+    """
+    raised = [
+        one
+        for one in weighed
+        if one.match.unit.exception
+        and one.failed
+        and not one.match.pattern.wrapper
+        and not _ENDED.search(one.match.quoted)
+        and (one.match.recipe.family is None or one.match.recipe.family.about != _OF_RANKS)
+    ]
+    return [
+        replace(one, follows=True)
+        if raised
+        and _ENDED.search(one.match.quoted)
+        and any(end.log == one.log and 0 < one.match.line - end.match.line <= _SHORTLY for end in raised)
+        else one
+        for one in weighed
+    ]
+
+
 def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
     """The same without modules that are missing, where an installer says in the same log why it put nothing in, and
     that is known: to install the module again would fail again.
@@ -223,6 +256,8 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     if recipe.family is not None and match.unit.kind is UnitKind.LINE and _TYPED.match(match.quoted):
         return None
     if pattern.of_learning and (facts.text(_OF_LEARNING) or "possible") not in (pattern.of_learning, "shown"):
+        return None
+    if is_ruled_out(recipe, facts):
         return None
     facts, candidates = _about(facts, recipe.for_each)
     # Of several GPUs the one that fits best: the log's GPU may be any of them.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from attn_doctor.recipes.recipe import Changes
-from attn_doctor.recipes.schema.fields import Id, Prose, Table, VersionText, Written
+from attn_doctor.recipes.schema.fields import Id, Place, Prose, Table, VersionText, Written
 from attn_doctor.recipes.schema.recipe_file import Case, Condition, Log, refuse
 
 #: What a message can be about.
@@ -41,6 +41,8 @@ class _Family(Table):
     since: VersionText = "0.1.0"
     what: Prose
     references: tuple[Annotated[Written, Field(pattern=r"^https?://\S+$")], ...] = ()
+    only_on: tuple[Place, ...] = ()
+    unless: tuple[Condition, ...] = ()
     check: Annotated[tuple[_Check, ...], Field(max_length=32)] = ()
     log: Annotated[tuple[Log, ...], Field(min_length=1)]
     case: Annotated[tuple[Case, ...], Field(min_length=1)]

@@ -22,6 +22,7 @@ from attn_doctor.model.facts import FactName
 from attn_doctor.model.kinds import PLURAL
 from attn_doctor.model.vocabulary import close_names, term_of
 from attn_doctor.recipes.build import TEMPLATE, TO_FILL_IN
+from attn_doctor.recipes.where_possible import PLACES
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 #: Nested quantifiers can take exponential time on a long log line.
@@ -85,6 +86,12 @@ def _plural_kind(text: str) -> str:
     return text
 
 
+def _place(text: str) -> str:
+    if text not in PLACES:
+        raise ValueError(f"not a place: {text!r}; one of {', '.join(PLACES)}")
+    return text
+
+
 def _releases(text: str) -> str:
     try:
         named = Requirement(text)
@@ -99,6 +106,7 @@ Name = Annotated[FactName, BeforeValidator(fact_name)]
 Id = Annotated[StrictStr, AfterValidator(_id)]
 PluralKind = Annotated[StrictStr, AfterValidator(_plural_kind)]
 Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
+Place = Annotated[StrictStr, AfterValidator(_place)]
 Prose = Annotated[StrictStr, AfterValidator(filled_text)]
 Releases = Annotated[StrictStr, AfterValidator(_releases)]
 Written = Annotated[StrictStr, AfterValidator(_written)]

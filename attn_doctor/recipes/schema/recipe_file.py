@@ -35,6 +35,7 @@ from attn_doctor.recipes.schema.fields import (
     Id,
     Name,
     Pattern,
+    Place,
     PluralKind,
     Prose,
     Single,
@@ -237,6 +238,8 @@ class _File(Table):
     known_problems: Prose = ""
     reference: Annotated[tuple[_Reference, ...], Field(min_length=1)]
     when: tuple[Condition, ...] = ()
+    only_on: tuple[Place, ...] = ()
+    unless: tuple[Condition, ...] = ()
     reached: tuple[Condition, ...] = ()
     log: tuple[Log, ...] = ()
     remedy: tuple[_Remedy, ...] = ()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.diagnose.log import surroundings
+from attn_doctor.diagnose.log import devices, surroundings
 from attn_doctor.recipes.data.programs import Program, signs
 from attn_doctor.recipes.data.programs import programs as rows
 
@@ -21,6 +21,7 @@ SIGNS = [
     (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),
     (surroundings._KEPT, surroundings._MAY_BE_KEPT),
     (surroundings._RUNTIME, surroundings._MAY_BE_RUNTIME),
+    (devices.NAMED, devices.SIGNS),
     *((row.told_by, signs()) for row in rows()),
 ]
 
@@ -144,3 +145,17 @@ def test_a_number_alone_is_no_npu() -> None:
 def test_who_chose_the_cpu_wants_it(line: str, wanted: bool) -> None:
     told = dict(surroundings.Surroundings().told(line))
     assert (told.get("log.device_wanted") == "cpu") is wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("dyld: Library not loaded: /usr/local/opt/moon.dylib", "macOS"),
+        ("OSError: /usr/local/lib/libmoon.so: cannot open shared object file", "Linux"),
+        ("vLLM only supports Linux platform (including WSL) and MacOS.", None),
+    ],
+)
+def test_the_system_of_a_line_about_a_library(line: str, told: str | None) -> None:
+    facts = dict(surroundings.Surroundings().told(line))
+    assert facts.get("node.system") == told
+    assert "node.kernel" not in facts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Finding
@@ -100,3 +102,11 @@ def test_a_harmless_notice_does_not_lead_where_a_line_tells_of_a_trouble() -> No
     )
     told = _told(text)
     assert [one.id for one in told][:2] == ["native-library-of-bitsandbytes", "triton-missing"]
+
+
+@pytest.mark.parametrize("end", ["Killed", "./run.sh: line 4:  1234 Killed                  python train.py"])
+def test_an_exception_leads_what_the_shell_says_of_the_end(end: str) -> None:
+    """A process that raised was not killed for the machine's memory; one that only warned may have been."""
+    raised = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n"
+    assert _told(raised + end)[0].id == "shapes-that-do-not-fit"
+    assert _told("Loading checkpoint shards: 33%\n" + end)[0].id == "host-out-of-memory"

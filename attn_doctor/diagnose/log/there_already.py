@@ -1,0 +1,144 @@
+"""What a log says is there already: a remedy that asks an installer for that would change nothing, and a package that a
+message calls missing either does not load, which the program hides, or is missing in the Python that runs alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from attn_doctor.diagnose.conditions import answer_all
+from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.model.facts import FactName, FactSet, Known, Origin
+from attn_doctor.model.findings import Remedy, Safety, Verdict
+from attn_doctor.model.package_versions import canonical_name
+from attn_doctor.model.remedies import Advise
+from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
+from attn_doctor.probe.packages.requirements import met
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
+from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
+
+#: The remedy that looks at it.
+IN_THE_PYTHON_THAT_RUNS = "in-the-python-that-runs"
+#: Recipes' own, which know more of the message.
+_ITS_OWN = frozenset({"see-why-it-does-not-import"})
+
+#: Python itself does not find it.
+_NOT_FOUND = when_used(r"No module (?:named )?'?(?P<module>[A-Za-z]\w{1,60})'?(?=[\s;.,]|$)(?!\.\w)")
+#: A program's own check says that it is not there: by its import name, its own, or as it is to be installed.
+_SAID_MISSING = when_used(
+    r"(?:[Pp]ackage|[Ll]ibrary) [`'\"]?(?P<package>[A-Za-z][\w-]{2,60})[`'\"]? (?:seems to be not|is not|was not)"
+    r" (?:installed|found|available)"
+    r"|\bnot installed\b[^\n]{0,60}\bpip3? install [`'\"]?(?P<typed>[A-Za-z][\w-]{2,60})"
+)
+#: An installer's words: there is no such release, wherever it is to go.
+_OFFERED = when_used(r"No matching distribution|Could not find a version")
+_SUBJECT = FactName.parse("subject.package")
+_CLAIMS_IT = "not installed"
+_HIDDEN = (
+    "The log names {package} {version} as installed: its import fails and the program hides why, or another Python "
+    "runs. Import it alone with the Python that runs"
+)
+_ELSEWHERE = (
+    "The log names {package} {version} as installed: the Python that runs it is another one, or was not started anew "
+    "since. Compare the two, and install with the one that runs"
+)
+_HOW = (
+    "In the failing program or notebook: import sys; print(sys.executable). With that path, -m pip show {package} says "
+    "whether it is there, and -c 'import {module}' whether it loads; what that raises is the cause."
+)
+#: With these an installer moves, or makes anew, what is there.
+_MOVES = when_used(
+    r"(?<![\w-])(?:-[A-Za-z]*U|--upgrade|--force-reinstall|--reinstall|--no-binary|-[er]|--editable|--torch-backend|--index-url)(?![\w-])"
+)
+_INSTALLS = when_used(r"\b(?:pip3?|conda|mamba) install (?P<what>[^\n;&|]+)")
+_WORD = when_used(r"\"[^\"]*\"|'[^']*'|\S+")
+#: Their next word is no package.
+_WITH_A_VALUE = frozenset(
+    {"-c", "-n", "-i", "-f", "--channel", "--index-url", "--extra-index-url", "--find-links", "--name"}
+)
+
+
+def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recipe:
+    """Its first remedy a look at the Python that runs, where the log says that what it misses is installed. A release
+    that only the message itself names is one that was asked for.
+    """
+    package, found = _missing(recipe, facts, unit.message)
+    told = facts.fact(FactName("package", package, "version"))
+    if not package or not isinstance(told.state, Known) or told.origin is Origin.PROBED:
+        return recipe
+    if any(one.id in _ITS_OWN and answer_all(one.when, facts) is Verdict.HOLDS for one in recipe.remedies):
+        return recipe
+    if any(told.how.startswith(f"line {line.number} of ") for line in unit.lines):
+        return recipe
+    module = BY_NAME[package].module if package in BY_NAME else package.replace("-", "_")
+    look = RecipeRemedy(
+        id=IN_THE_PYTHON_THAT_RUNS,
+        title=(_ELSEWHERE if found else _HIDDEN).format(package=package, version=told.state.value),
+        safety=Safety.DISPLAY_ONLY,
+        why_this_safety="It only looks.",
+        actions=(
+            Advise(
+                text=_HOW.format(package=package, module=module),
+                commands=(f'{{python.executable}} -c "import sys; print(sys.executable); import {module}"',),
+            ),
+        ),
+        when=(),
+    )
+    title = recipe.title
+    if _CLAIMS_IT in title:
+        title = f"{title} for the Python that runs, or does not load (the log names {package} {told.state.value})"
+    return replace(recipe, title=title, remedies=(look, *recipe.remedies))
+
+
+def _missing(recipe: Recipe, facts: FactSet, message: str) -> tuple[str, bool]:
+    """The distribution that is said to be missing, and whether Python itself says so."""
+    if _OFFERED.search(message):
+        return "", False
+    if found := _NOT_FOUND.search(message):
+        return _distribution(found["module"]), True
+    if said := _SAID_MISSING.search(message):
+        return _distribution(said["package"] or said["typed"]), False
+    subject = facts.text(_SUBJECT)
+    claims = _CLAIMS_IT in recipe.title and recipe.family is None and "No module named" not in message
+    return (subject if claims and subject else ""), False
+
+
+def _distribution(name: str) -> str:
+    return canonical_name(distribution_of(name.replace("-", "_")))
+
+
+def changes_nothing(remedy: Remedy, facts: FactSet) -> bool:
+    """True where each thing that it asks an installer for is there, by what the log tells."""
+    commands = [command for one in remedy.actions for command in one.commands]
+    asked = [found["what"] for command in commands for found in _INSTALLS.finditer(command)]
+    return bool(asked) and all(_is_there(one, facts) for one in asked)
+
+
+def _is_there(asked: str, facts: FactSet) -> bool:
+    """True where the packages of an installer's command line are there, in releases that it asks for."""
+    wanted = list(_packages(asked))
+    return not _MOVES.search(asked) and bool(wanted) and all(_has(one, facts) for one in wanted)
+
+
+def _has(text: str, facts: FactSet) -> bool:
+    try:
+        wanted = Requirement(text)
+    except InvalidRequirement:
+        return False
+    version = facts.text(FactName("package", canonical_name(wanted.name), "version"))
+    if version is None or wanted.url or not wanted.specifier:  # a release is asked for, or another build of it may be
+        return False
+    return met(str(wanted.specifier), re.sub(r"\+.*", "", version)) is True
+
+
+def _packages(asked: str) -> Iterator[str]:
+    skip = False
+    for word in _WORD.findall(asked):
+        if skip or word.startswith("-"):
+            skip = not skip and word in _WITH_A_VALUE
+            continue
+        yield word.strip("'\"")

@@ -1,0 +1,123 @@
+"""On whose device a log was written, and what is ruled out by it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.facts import Clues
+from attn_doctor.diagnose.log.unit import Line
+from attn_doctor.model.facts import FactSet
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.recipe import Matches, OneOf
+from attn_doctor.recipes.where_possible import PLACES, elsewhere
+
+EVERY = (*shelf.bundled(), *shelf.families())
+RTX = "PyTorch version: 2.6.0+cu124, GPU 0: NVIDIA GeForce RTX 4090\n/home/me/run.py\n"
+MAC = "OS: macOS 15.3 (arm64)\n/Users/me/run.py device=mps:0\n"
+MI300 = "torch 2.6.0+rocm6.3 on AMD Instinct MI300X\n/home/me/run.py\n"
+GAUDI = "import habana_frameworks.torch.core as htcore\n/home/me/run.py --use_habana\n"
+#: A title that speaks of one maker's GPU or of one system alone.
+_OF_ONE = re.compile(
+    r"\bAMD GPU\b|\bROCm['’]s\b|\bfor ROCm\b|\bMac's GPU\b|\bAscend NPU|\bDirectML\b|\bZLUDA\b|\bIntel GPU \("
+    r"|\bon XPU\b|\bon Windows\b|\bWindows (?:does|denies|refuses)\b|\bNVIDIA driver\b|\bcuDNN has\b|\bHopper\b"
+)
+
+
+def device(text: str) -> str | None:
+    """The fact, of these lines."""
+    clues = Clues()
+    for number, line in enumerate(text.splitlines(), start=1):
+        clues.see(Line(number=number, text=line))
+    told = {str(fact.name): getattr(fact.state, "value", None) for fact in clues.facts("a log")}
+    return told.get("log.device")
+
+
+def ids(text: str) -> list[str]:
+    """What is found in a text."""
+    return [one.id for one in explain_text(text, EVERY, FactSet()).diagnosis.findings]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (RTX, "NVIDIA"),
+        (MAC, "Apple"),
+        (MI300, "AMD"),
+        (GAUDI, "Gaudi"),
+        ("Using ZLUDA in C:\\SD\\.zluda\ntorch 2.3.1+cu118\nAMD Radeon RX 6700 XT", "ZLUDA"),
+        ("launch.py --use-directml\nRadeon RX 6600", "DirectML"),
+        ("torch 2.7.0+xpu on Intel(R) Arc(TM) A770", "Intel"),
+        ("torch_npu 2.1.0 on Ascend 910B", "Ascend"),
+        ("torch 2.6.0+cu124", "NVIDIA"),
+        # a Mac with a Radeon computes by Metal
+        ("OS: macOS 14.5 (x86_64)\nAMD Radeon Pro 5500M", "Apple"),
+        # two makers in one log: nobody knows which of them failed
+        ("GPU 0: NVIDIA GeForce RTX 4090\nAMD Radeon RX 7900 XTX", None),
+        # advice, and lists of all that there are
+        ("If you have an AMD GPU, install torch from https://download.pytorch.org/whl/rocm6.3", None),
+        ("Try --use-directml instead", None),
+        ("supported devices: 'hpu', 'xpu'", None),
+        ("AssertionError: Device compute capability 8.9 or higher required for FP8 execution.", None),
+        ("ValueError: mat1 and mat2 do not fit", None),
+    ],
+)
+def test_all_lines_have_to_agree_on_the_device(text: str, expected: str | None) -> None:
+    assert device(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "there", "elsewhere_"),
+    [
+        ("RuntimeError: The GPU device instance has been suspended. Use GetDeviceRemovedReason", "", RTX),
+        ("RuntimeError: Invalid buffer size: 32.00 GB", MAC, RTX),
+        ("triton.compiler.errors.CompilationError: at 8:11: tl.load(x)", RTX, MAC),
+        ("HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: The agent attempted to access memory beyond", MI300, GAUDI),
+    ],
+)
+def test_what_is_possible_elsewhere_alone_is_not_told(error: str, there: str, elsewhere_: str) -> None:
+    """The same words are an answer where it is possible, and none on another maker's device."""
+    found = ids(there + error)
+    assert found
+    assert found[0] not in ids(elsewhere_ + error)
+
+
+def test_a_confirming_text_is_ruled_out_as_well() -> None:
+    """fp8e4nv is refused before compute capability 8.9; on a MI300 it is another format that is missing."""
+    error = "ValueError: type fp8e4nv not supported in this architecture. The supported fp8 dtypes are ('fp8e5',)"
+    assert ids(error)[0] == "fp8-e4m3-before-ada"
+    assert "fp8-e4m3-before-ada" not in ids("GPU: NVIDIA H100 80GB HBM3\n" + error)
+    assert "fp8-e4m3-before-ada" not in ids(MI300 + error)
+
+
+def test_systems_and_devices_are_asked_for_each_by_itself() -> None:
+    """A device brings its system along only where no other is named."""
+    asked = {str(one.fact): one.pattern for one in elsewhere(["NVIDIA", "Linux"])}
+    assert asked == {"log.device": "^(?!(?:NVIDIA)$)", "node.system": "^(?!(?:Linux)$)"}
+    assert [str(one.fact) for one in elsewhere(["AMD", "DirectML"])] == ["log.device"]
+    assert [str(one.fact) for one in elsewhere(["Apple"])] == ["log.device", "node.system"]
+    assert list(elsewhere([])) == []
+    assert all(devices or systems for devices, systems in PLACES.values())
+
+
+def test_what_speaks_of_one_maker_says_where_it_is_possible() -> None:
+    without = [one.id for one in EVERY if one.logs and not one.unless and not one.when and _OF_ONE.search(one.title)]
+    assert without == []
+
+
+def test_no_remedy_is_for_a_device_that_rules_its_recipe_out() -> None:
+    """What a remedy asks for (`log.made_for`) is a place where its recipe is possible."""
+    shut_out = []
+    for recipe in EVERY:
+        devices = [one.pattern for one in recipe.unless if isinstance(one, Matches) and str(one.fact) == "log.device"]
+        for remedy in recipe.remedies:
+            for one in remedy.when:
+                if isinstance(one, OneOf) and str(one.fact) == "log.made_for":
+                    shut_out += [
+                        f"{recipe.id}:{remedy.id}"
+                        for maker in one.values
+                        if any(re.search(pattern, str(maker)) for pattern in devices)
+                    ]
+    assert shut_out == []

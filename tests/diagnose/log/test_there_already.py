@@ -1,0 +1,97 @@
+"""What a log says is there already."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.done import installed_in
+from attn_doctor.diagnose.log.there_already import changes_nothing
+from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
+from attn_doctor.model.findings import Finding, ProposedAction, Remedy, Safety
+from attn_doctor.model.remedies import Advise
+from attn_doctor.recipes import shelf
+
+EVERY = (*shelf.bundled(), *shelf.families())
+
+
+def first(text: str) -> Finding:
+    """The finding that leads."""
+    return explain_text(text, EVERY, FactSet()).diagnosis.findings[0]
+
+
+def asks_for(command: str) -> Remedy:
+    action = Advise(text="", commands=(command,))
+    return Remedy(
+        id="one", title="", safety=Safety.UNSAFE, actions=(ProposedAction(action=action, commands=(command,)),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "nothing"),
+    [
+        ("python -m pip install 'transformers<4.56'", True),
+        ("python -m pip install 'transformers>=4.36' 'accelerate>=1'", True),
+        ("python -m pip install --no-deps transformers==4.46.2", True),
+        ("python -m pip install -c constraints.txt 'transformers<5'", True),
+        ("python -m pip install 'transformers>=4.48'", False),
+        ("python -m pip install --upgrade transformers", False),
+        ("python -m pip install -U 'transformers<4.56'", False),
+        ("python -m pip install --force-reinstall transformers==4.46.2", False),
+        ("python -m pip install 'transformers<4.56' tokenizers", False),  # of which nothing is known
+        ("python -m pip install git+https://github.com/huggingface/transformers", False),
+        ("python -m pip install transformers", False),  # whatever release: it may be another build that is meant
+        ("uv pip install 'transformers<5' --torch-backend=auto", False),
+        ("python -m pip show transformers", False),
+    ],
+)
+def test_a_request_that_is_met_changes_nothing(command: str, nothing: bool) -> None:
+    facts = FactSet(
+        Fact(name=FactName("package", name, "version"), state=Known(version), how="line 1", origin=Origin.DERIVED)
+        for name, version in (("transformers", "4.46.2"), ("accelerate", "1.1.0"))
+    )
+    assert changes_nothing(asks_for(command), facts) is nothing
+
+
+def test_what_is_met_comes_last() -> None:
+    error = "RuntimeError: Numpy is not available"
+    asked = [action.commands for action in first(error).remedies[0].actions]
+    assert asked == [('python -m pip install "numpy<2"',)]
+    there = first("numpy 1.26.4\n" + error).remedies[0]
+    assert all("numpy<2" not in command for action in there.actions for command in action.commands)
+
+
+@pytest.mark.parametrize(
+    ("log", "package"),
+    [
+        ("flash_attn   2.5.8\nImportError: the package flash_attn seems to be not installed.", "flash-attn 2.5.8"),
+        ("Successfully installed xformers-0.0.27\nModuleNotFoundError: No module named 'xformers'", "xformers 0.0.27"),
+        ("triton 2.3.1\nModuleNotFoundError: No module named 'triton.language.extra'", ""),  # a part of what is there
+        ("ModuleNotFoundError: No module named 'xformers'", ""),
+        ("triton is not installed, it is required\nERROR: No matching distribution found for triton==2.3.0", ""),
+    ],
+)
+def test_what_is_installed_and_missing_is_in_another_python(log: str, package: str) -> None:
+    leads = first(log).remedies[0]
+    assert (leads.id == "in-the-python-that-runs") == bool(package)
+    assert package in leads.title
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "Successfully installed torch-2.6.0+cu124 flash-attn-2.7.4.post1",
+            ["torch 2.6.0+cu124", "flash-attn 2.7.4.post1"],
+        ),
+        ("Requirement already satisfied: ninja in ./v/lib/site-packages (1.11.1)", ["ninja 1.11.1"]),
+        (
+            "Requirement already satisfied: torch>=2.0 in /v/lib/site-packages (from flash-attn) (2.6.0)",
+            ["torch 2.6.0"],
+        ),
+        ("Successfully uninstalled torch-2.6.0", []),
+        ("I successfully installed flash-attn", []),
+    ],
+)
+def test_an_installer_says_what_is_there(line: str, told: list[str]) -> None:
+    assert [" ".join(one) for one in installed_in(line)] == told
