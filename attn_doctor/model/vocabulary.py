@@ -566,6 +566,8 @@ TERMS: tuple[Term, ...] = (
         ("log.wheel", _T, "the wheel that an installer refused"),
         ("log.wheel_platform", _T, "the platform in that wheel's name"),
         ("log.image", _T, "NVIDIA, where the log was written in one of NVIDIA's containers with torch"),
+        ("log.container", _T, "Docker or Apptainer, where the log was written in an image, or while one was built"),
+        ("log.pip", _T, "how pip is called in the environment of the log, where that is known"),
         ("log.device_wanted", _T, "cpu, where the log's writer asks for it"),
         ("log.header", _T, "the header that a compiler did not find"),
         ("log.newest_gcc", _T, "the newest gcc that nvcc says it accepts"),

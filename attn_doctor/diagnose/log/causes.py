@@ -14,6 +14,7 @@ from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.message_facts import of_match
 from attn_doctor.diagnose.log.partners import beside_its_partners
 from attn_doctor.diagnose.log.places import place_in
+from attn_doctor.diagnose.log.pip_there import with_its_pip
 from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
@@ -198,6 +199,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     recipe, facts = beside_its_partners(
         for_users(first.match.recipe, facts), facts, first.binding, first.match.unit.text
     )
+    recipe, facts = with_its_pip(recipe, facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(
