@@ -9,18 +9,22 @@ from attn_doctor.quick_patterns import when_used
 
 CONTAINER = "log.container"
 _TOLD = when_used(
-    r"(?P<Apptainer>\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|[\w-]\.sif\b|/\.singularity\.d/"
+    r"(?P<Apptainer>\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|[\w-]\.sif\b"
+    r"|/\.singularity\.d/"
     r"|^(?:Singularity|Apptainer)> )"
     r"|(?P<Docker>\b(?:docker|podman|nerdctl) (?:run|exec|build|pull|compose (?:up|run|exec|build|logs))\b"
-    r"|\bdocker-compose (?:up|run|exec|build|logs)\b|^\s*(?:=> (?:ERROR )?|#\d{1,3} (?:ERROR )?)\[[\w -]{0,30}\d{1,2}/\d{1,2}\] \w"
+    r"|\bdocker-compose (?:up|run|exec|build|logs)\b"
+    r"|^\s*(?:=> (?:ERROR )?|#\d{1,3} (?:ERROR )?)\[[\w -]{0,30}\d{1,2}/\d{1,2}\] \w"
     r"|^RUN (?:--\S+ )*(?:pip3?|python3?|apt(?:-get)?|uv|git|cd|conda) |^FROM (?:[\w.-]+/)*[\w.-]+:[\w.-]+"
     r"|\bnvcr\.io/nvidia/|\bghcr\.io/\w|\bvllm/vllm-openai\b|\blmsysorg/sglang:|/\.dockerenv\b"
-    r"|\b(?:[Ii]n|[Ii]nside|[Ff]rom|[Uu]sing|[Ww]ith) (?:a |an |the |my |this |their |your |its |official )*(?:\w+ )?[Dd]ocker"
-    r" (?:image|container)\b|\b[Ii]nside (?:of )?[Dd]ocker\b)"
+    r"|\b(?:[Ii]n|[Ii]nside|[Ff]rom|[Uu]sing|[Ww]ith) (?:an? |the |my |this |their |your |its |official )?(?:\w+ )?"
+    r"[Dd]ocker (?:image|container)\b|\b[Ii]nside (?:of )?[Dd]ocker\b)"
 )
 #: Of these one stands in every line that it finds.
-SIGNS = ("ocker", "podman", "nerdctl", "ingularity", "pptainer", ".sif", "RUN ", "FROM ", "=> ", "] ", "nvcr.io", "ghcr.io")
-SIGNS = (*SIGNS, "vllm-openai", "lmsysorg")
+SIGNS = (
+    *("ocker", "podman", "nerdctl", "ingularity", "pptainer", ".sif", "RUN ", "FROM ", "=> ", "] "),
+    *("nvcr.io", "ghcr.io", "vllm-openai", "lmsysorg"),
+)
 
 
 def container_in(text: str) -> str | None:
