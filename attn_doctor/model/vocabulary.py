@@ -572,6 +572,8 @@ TERMS: tuple[Term, ...] = (
         ("log.header", _T, "the header that a compiler did not find"),
         ("log.newest_gcc", _T, "the newest gcc that nvcc says it accepts"),
         ("log.module", _T, "the module that an import did not find"),
+        ("log.caller", _T, "the distribution of the package whose call fails in another one"),
+        ("log.callee", _T, "that of the other one, whose release the first was not written for"),
         ("log.module_package", _T, "the distribution with that module, which asks for torch"),
         ("log.module_plain", _T, "the same, where the distribution does not ask for torch"),
         ("log.module_folder", _T, "the folder of a checkout called like that module, whose files the traceback names"),

@@ -19,6 +19,7 @@ from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
+from attn_doctor.diagnose.log.two_packages import with_caller
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.diagnose.log.weigh import Weighed, chosen, weigh
 from attn_doctor.diagnose.placeholders import filled
@@ -198,7 +199,8 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     # Commands are for the log's machine, whose interpreter is unknown.
     facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
     unit = first.match.unit
-    facts = with_what_brings_it(facts, [path for path, _ in unit.frames], unit.message)
+    paths = [path for path, _ in unit.frames]
+    facts = with_caller(with_what_brings_it(facts, paths, unit.message), paths, unit.message)
     recipe, facts = beside_its_partners(for_users(first.match.recipe, facts), facts, first.binding, unit.text)
     recipe, facts = with_its_pip(recipe, facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)

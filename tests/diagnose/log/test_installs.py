@@ -7,6 +7,7 @@ import pytest
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.images import SIGNS, container_in
 from attn_doctor.diagnose.log.modules_wanted import checkout_of
+from attn_doctor.diagnose.log.two_packages import caller_and_callee
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Remedy
 from attn_doctor.recipes.data.modules import distribution_with
@@ -68,6 +69,34 @@ def test_what_asks_for_torch_is_asked_for_beside_the_one_that_is_there() -> None
 )
 def test_a_checkout_called_like_the_module_brings_it(path: str, module: str, folder: str | None) -> None:
     assert checkout_of(module, [path]) == folder
+
+
+SITE = "/env/lib/python3.11/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("paths", "message", "found"),
+    [
+        (
+            ["/home/ann/run.py", f"{SITE}/parler_tts/modeling.py", f"{SITE}/transformers/generation/utils.py"],
+            "TypeError: f() takes 3 positional arguments but 4 were given",
+            ("parler-tts", "transformers"),
+        ),
+        (
+            [f"{SITE}/nemo/collections/llm/api.py"],
+            "ImportError: cannot import name 'AttnBackend' from 'megatron.core.transformer.enums'",
+            ("nemo-toolkit", "megatron-core"),
+        ),
+        (["/home/ann/run.py", f"{SITE}/transformers/generation/utils.py"], "TypeError: f() takes 3", None),
+        (
+            [f"{SITE}/vllm/worker/x.py", f"{SITE}/torch/nn/modules/module.py"],
+            "AttributeError: 'Layer' object has no attribute 'x'",
+            None,
+        ),
+    ],
+)
+def test_caller_and_callee_are_two_packages(paths: list[str], message: str, found: tuple[str, str] | None) -> None:
+    assert caller_and_callee(paths, message) == found
 
 
 @pytest.mark.parametrize(

@@ -209,8 +209,14 @@ def test_each_repository_says_where_its_requirement_is() -> None:
         ("/home/ann/openvla/vla-scripts/finetune.py", "OpenVLA"),
         ("D:\\work\\LLaVA\\llava\\model\\builder.py", "LLaVA"),
         ("/home/ann/Video-LLaVA/videollava/model/builder.py", "Video-LLaVA"),
-        ("/root/.cache/huggingface/modules/transformers_modules/deepseek-ai/DeepSeek-OCR/9f30/modeling_x.py", "DeepSeek-OCR"),
-        ("/c/modules/transformers_modules/openbmb/MiniCPM_hyphen_V_hyphen_2_6/ab/modeling_minicpmv.py", "MiniCPM-V 2.6"),
+        (
+            "/root/.cache/huggingface/modules/transformers_modules/deepseek-ai/DeepSeek-OCR/9f30/modeling_x.py",
+            "DeepSeek-OCR",
+        ),
+        (
+            "/c/modules/transformers_modules/openbmb/MiniCPM_hyphen_V_hyphen_2_6/ab/modeling_minicpmv.py",
+            "MiniCPM-V 2.6",
+        ),
         ("/c/modules/transformers_modules/chatglm2-6b-int4/modeling_chatglm.py", "ChatGLM2"),
         ("/c/modules/transformers_modules/microsoft/Phi-3_dot_5-vision-instruct/modeling_phi3_v.py", "Phi-3.5-vision"),
         ("/c/modules/transformers_modules/Qwen/Qwen-7B-Chat/modeling_qwen.py", None),
