@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.engines import engine_of
 from attn_doctor.diagnose.log.images import SIGNS, container_in
 from attn_doctor.diagnose.log.modules_wanted import checkout_of
 from attn_doctor.diagnose.log.two_packages import caller_and_callee
+from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Remedy
 from attn_doctor.recipes.data.modules import distribution_with
@@ -136,3 +138,31 @@ def test_words_that_say_pip_are_followed_by_the_programs_own() -> None:
     said = [action.action.advice for action in result.remedies[0].actions]
     assert said[-1] == "pip here: .\\python_embeded\\python.exe -m pip install, from the program's own folder."
     assert in_chinese(result).remedies[0].actions[-1].action.advice.startswith("这里的 pip：")
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("MacBook Pro M2, macOS 14\n", "Windows and macOS have no NCCL"),
+        ("Radeon RX 7900 XTX, torch 2.5.1+rocm6.2\n", "torch for ROCm has RCCL"),
+        ("Ascend 910B, torch_npu 2.5.1\n", "An Ascend NPU has HCCL"),
+        ("Intel Arc A770, torch 2.8.0+xpu\n", "An Intel GPU has XCCL"),
+    ],
+)
+def test_who_has_no_nccl_is_told_what_is_there_in_its_place(before: str, words: str) -> None:
+    """What is said of NVIDIA beside it does not take the text away from a Mac that its condition names."""
+    assert first(before + "RuntimeError: Distributed package doesn't have NCCL built in\n").title.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("line", "engine"),
+    [
+        ("When serving Qwen3.5 AWQ models with vLLM on an RTX 5090", "vllm"),
+        ("I deployed the model on a serverless worker (vLLM), however there is an error", "vllm"),
+        ("I know that LMDeploy runs it, but can I do so via SGLang?", "sglang"),
+        ("Training works with vLLM", None),
+        ("It is described in our paper (vLLM)", None),
+    ],
+)
+def test_words_tell_the_engine_that_serves(line: str, engine: str | None) -> None:
+    assert engine_of(Line(number=1, text=line)) == engine
