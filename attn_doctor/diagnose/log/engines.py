@@ -69,7 +69,8 @@ _SAID = when_used(
     r"|(?:[Ss]tart|[Ll]aunch|[Ll]oad)(?:ed|ing)?)"
     r" (?:[\w./:-]{1,60} ){0,5}?(?:with|by|via|on|in|using)|\b[Dd]o (?:it|so|that|this) (?:with|via|in|on)) |使用 ?|用 ?)"
     r"(?:(?P<vllm>vllm|vLLM|VLLM)|(?P<sglang>sglang|SGLang|sgLang)|(?P<lmdeploy>lmdeploy|LMDeploy))(?![A-Za-z0-9_/-])"
-    r"|\b(?:[Dd]eploy|[Ss]erv|[Hh]ost)\w{1,6} [^\n()]{0,60}\((?:(?P<of_vllm>vllm|vLLM|VLLM)|(?P<of_sglang>sglang|SGLang))\)"
+    r"|\b(?:[Dd]eploy|[Ss]erv|[Hh]ost)\w{1,6} [^\n()]{0,60}"
+    r"\((?:(?P<of_vllm>vllm|vLLM|VLLM)|(?P<of_sglang>sglang|SGLang))\)"
 )
 _WORKS = when_used(
     r"\b(?:works?|worked|fine|successful\w*|no (?:problem|issue|error)s?|train\w*|GRPO"
