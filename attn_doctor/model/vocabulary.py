@@ -576,6 +576,7 @@ TERMS: tuple[Term, ...] = (
         ("log.callee", _T, "that of the other one, whose release the first was not written for"),
         ("log.module_package", _T, "the distribution with that module, which asks for torch"),
         ("log.module_plain", _T, "the same, where the distribution does not ask for torch"),
+        ("log.module_repository", _T, "the address of the repository with that module, where no registry has it"),
         ("log.module_folder", _T, "the folder of a checkout called like that module, whose files the traceback names"),
         ("log.built_at_use", _T, "the distribution whose kernels were compiled at first use while the log was written"),
         ("log.program", _T, "the application in whose log the message stands (recipes/programs.toml)"),

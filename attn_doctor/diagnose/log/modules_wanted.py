@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.quick_patterns import when_used
-from attn_doctor.recipes.data.modules import distribution_called, distribution_with
+from attn_doctor.recipes.data.modules import distribution_called, distribution_with, repository_with
 
 _MISSING = when_used(r"No module named [`'\"]?(?P<module>[A-Za-z_]\w{0,60})[`'\"]?(?![\w.])")
 #: What a message tells its reader to install, by name alone.
-_ASKED = when_used(r"\bpip3? install (?:-U |--upgrade )?[`'\"]?(?P<name>[A-Za-z][\w-]{1,50})[`'\"]?(?=[\s.)]|$)")
-_INSTALLED = when_used(r"(?:site|dist)-packages/|/lib/python\d|/[Ll]ib/\w|^<")
+_ASKED = when_used(
+    r"(?:No package metadata was found for |\bpip3? install (?:-U |--upgrade )?)[`'\"]?(?P<name>[A-Za-z][\w-]{1,50})"
+    r"[`'\"]?(?=[\s.)]|$)"
+)
 #: What checkouts of packages have in their top folder, with programs that import the package.
 _OF_A_CHECKOUT = when_used(r"/(?:examples?|src|scripts|tests|benchmarks?)/")
 #: Folders that many checkouts have: which of them is meant, their name does not tell.
@@ -34,6 +36,8 @@ def _told(facts: FactSet, paths: Iterable[str], message: str) -> Iterator[Fact]:
     # A folder of a person's own may be called like a well-known package, too.
     if folder and (wanted is None or any(_OF_A_CHECKOUT.match(path.replace("\\", "/"), len(folder)) for path in paths)):
         yield _fact("log.module_folder", folder)
+    elif address := repository_with(module):
+        yield _fact("log.module_repository", address)
     elif wanted is not None:
         yield _fact("log.module_package" if wanted.around_torch else "log.module_plain", wanted.requirement)
 

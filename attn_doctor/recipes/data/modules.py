@@ -30,6 +30,11 @@ def distribution_called(requirement: str) -> Distribution | None:
     return _by_name().get(requirement.lower().replace("_", "-"))
 
 
+def repository_with(module: str) -> str | None:
+    """The address of the repository that has this module, which no registry has."""
+    return {str(name): str(address) for name, address in table(TABLE)["repository"].items()}.get(module)
+
+
 @cache
 def _by_name() -> Mapping[str, Distribution]:
     return {one.requirement.lower().replace("_", "-"): one for one in _distributions().values()}

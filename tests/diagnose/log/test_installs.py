@@ -57,6 +57,11 @@ def test_what_asks_for_torch_is_asked_for_beside_the_one_that_is_there() -> None
 
     assert typed(old + MISSING.format("peft")) == "python -m pip install 'peft<0.14' torch==1.13.1"
     assert typed(old + MISSING.format("cv2")) == "python -m pip install opencv-python"
+    assert typed(old + MISSING.format("llava")).endswith(
+        "--no-deps --no-build-isolation git+https://github.com/haotian-liu/LLaVA.git"
+    )
+    metadata = "importlib.metadata.PackageNotFoundError: No package metadata was found for accelerate\n"
+    assert "install 'accelerate<1.8' torch==1.13.1" in typed(old + metadata)
 
 
 @pytest.mark.parametrize(
