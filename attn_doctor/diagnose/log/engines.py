@@ -67,7 +67,8 @@ _TOLD = when_used(
 _SAID = when_used(
     r"(?:\b(?:[Uu]s(?:e|ed|ing)|(?:[Rr]un|[Rr]unning|[Ss]erved?|[Ss]erving|[Dd]eploy(?:ed|ing)?"
     r"|(?:[Ss]tart|[Ll]aunch|[Ll]oad)(?:ed|ing)?)"
-    r" (?:[\w./:-]{1,60} ){0,5}?(?:with|by|via|on|in|using)|\b[Dd]o (?:it|so|that|this) (?:with|via|in|on)) |使用 ?|用 ?)"
+    r" (?:[\w./:-]{1,60} ){0,5}?(?:with|by|via|on|in|using)|\b[Dd]o (?:it|so|that|this) (?:with|via|in|on)) "
+    r"|使用 ?|用 ?)"
     r"(?:(?P<vllm>vllm|vLLM|VLLM)|(?P<sglang>sglang|SGLang|sgLang)|(?P<lmdeploy>lmdeploy|LMDeploy))(?![A-Za-z0-9_/-])"
     r"|\b(?:[Dd]eploy|[Ss]erv|[Hh]ost)\w{1,6} [^\n()]{0,60}"
     r"\((?:(?P<of_vllm>vllm|vLLM|VLLM)|(?P<of_sglang>sglang|SGLang))\)"

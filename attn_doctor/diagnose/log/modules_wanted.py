@@ -15,6 +15,7 @@ _ASKED = when_used(
     r"(?:No package metadata was found for |\bpip3? install (?:-U |--upgrade )?)[`'\"]?(?P<name>[A-Za-z][\w-]{1,50})"
     r"[`'\"]?(?=[\s.)]|$)"
 )
+_INSTALLED = when_used(r"(?:site|dist)-packages/|/lib/python\d|/[Ll]ib/\w|^<")
 #: What checkouts of packages have in their top folder, with programs that import the package.
 _OF_A_CHECKOUT = when_used(r"/(?:examples?|src|scripts|tests|benchmarks?)/")
 #: Folders that many checkouts have: which of them is meant, their name does not tell.
