@@ -53,7 +53,7 @@ class Printed:
     @property
     def words(self) -> list[str]:
         """As a shell takes them apart; what it asks a command for in the middle of a word is written $(asked)."""
-        return shlex.split(_ASKED.sub(r'"\g<before>$(asked)\g<behind>"', self.command))
+        return shlex.split(_ASKED.sub(r'"\g<before>$(asked)\g<behind>"', self.command.partition("  # ")[0]))
 
     @property
     def installs(self) -> tuple[str, ...]:

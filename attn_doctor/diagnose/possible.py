@@ -135,7 +135,7 @@ def _is_written_for(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool
     """
     asked = [one for of in written.when for one in (of.questions if isinstance(of, AnyOf) else (of,))]
     return any(
-        (str(one.fact) in ("log.made_for", "torch.hip") or (isinstance(one, OneOf) and one.values == ("macOS",)))
+        (str(one.fact) in ("log.made_for", "torch.hip") or (isinstance(one, OneOf) and "macOS" in one.values))
         and not (isinstance(one, Present) and not one.present)
         and answer(one, facts, bound) is Verdict.HOLDS
         for one in asked

@@ -120,13 +120,14 @@ def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path
 
 def _check(number: int, table: dict[str, Any]) -> RecipeRemedy:
     commands = (table["command"],) if "command" in table else ()
+    asked = tuple(table.get("requirements", ()))
     looks = table.get("looks", not table.get("only_with_facts", False))
     return RecipeRemedy(
         id=f"check-{number}",
         title=table["text"].strip(),
         safety=Safety.DISPLAY_ONLY if looks else Safety.UNSAFE,
         why_this_safety="It only looks." if looks else "",
-        actions=(Advise(text="", commands=commands),) if commands else (),
+        actions=(Advise(text="", commands=commands, requirements=asked),) if commands or asked else (),
         when=tuple(_condition(item) for item in table.get("when", ())),
         unless=tuple(_condition(item) for item in table.get("unless", ())),
         only_with_facts=table.get("only_with_facts", False),

@@ -12,12 +12,15 @@ from attn_doctor.diagnose.log.advice import with_its_own_words
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, patterns_of
 from attn_doctor.diagnose.log.message_facts import of_match
+from attn_doctor.diagnose.log.modules_wanted import with_what_brings_it
 from attn_doctor.diagnose.log.partners import beside_its_partners
+from attn_doctor.diagnose.log.pip_there import with_its_pip
 from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.there_already import in_the_python_that_runs
+from attn_doctor.diagnose.log.two_packages import with_caller
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.diagnose.log.weigh import Weighed, chosen, weigh
 from attn_doctor.diagnose.placeholders import filled
@@ -196,10 +199,11 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     first = group[0]
     # Commands are for the log's machine, whose interpreter is unknown.
     facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
-    recipe, facts = beside_its_partners(
-        for_users(first.match.recipe, facts), facts, first.binding, first.match.unit.text
-    )
-    recipe = in_the_python_that_runs(recipe, facts, first.match.unit)
+    unit = first.match.unit
+    paths = [path for path, _ in unit.frames]
+    facts = with_caller(with_what_brings_it(facts, paths, unit.message), paths, unit.message)
+    recipe, facts = beside_its_partners(for_users(first.match.recipe, facts), facts, first.binding, unit.text)
+    recipe, facts = with_its_pip(in_the_python_that_runs(recipe, facts, unit), facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(

@@ -67,8 +67,11 @@ _TOLD = when_used(
 _SAID = when_used(
     r"(?:\b(?:[Uu]s(?:e|ed|ing)|(?:[Rr]un|[Rr]unning|[Ss]erved?|[Ss]erving|[Dd]eploy(?:ed|ing)?"
     r"|(?:[Ss]tart|[Ll]aunch|[Ll]oad)(?:ed|ing)?)"
-    r" (?:it |this |(?:the |this )?(?:\S{1,60} )?(?:model )?)?(?:with|by|via|on|in|using)) |使用 ?|用 ?)"
+    r" (?:[\w./:-]{1,60} ){0,5}?(?:with|by|via|on|in|using)|\b[Dd]o (?:it|so|that|this) (?:with|via|in|on)) "
+    r"|使用 ?|用 ?)"
     r"(?:(?P<vllm>vllm|vLLM|VLLM)|(?P<sglang>sglang|SGLang|sgLang)|(?P<lmdeploy>lmdeploy|LMDeploy))(?![A-Za-z0-9_/-])"
+    r"|\b(?:[Dd]eploy|[Ss]erv|[Hh]ost)\w{1,6} [^\n()]{0,60}"
+    r"\((?:(?P<of_vllm>vllm|vLLM|VLLM)|(?P<of_sglang>sglang|SGLang))\)"
 )
 _WORKS = when_used(
     r"\b(?:works?|worked|fine|successful\w*|no (?:problem|issue|error)s?|train\w*|GRPO"
@@ -91,7 +94,7 @@ def engine_of(line: Line) -> str | None:
             found = _TOLD.search(line.text, 0, 2000)
             said = None if found else _SAID.search(line.text, 0, 600)
             if said and not _WORKS.search(line.text, 0, 600):
-                return str(said.lastgroup)
+                return str(said.lastgroup).removeprefix("of_")
             return str(found.lastgroup).replace("_", "-") if found else None
     return None
 

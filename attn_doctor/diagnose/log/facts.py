@@ -292,10 +292,10 @@ class Clues:
         told = self._told.get(programs.PROGRAM, {})
         for name, value in self._around.ended() if told else ():
             self._tell(name, value, max(told.values()))
-        if program := programs.first_of(told):
-            self._told[programs.PROGRAM] = {program: told[program]}
+        for program, line in programs.first_of(told, self._told.get(ENGINE, {})):
+            self._told[programs.PROGRAM] = {program: line}
             for name, switch in programs.switches(program):
-                self._tell(name, switch, told[program])
+                self._tell(name, switch, line)
         if self._company.is_foreign:
             yield _known("log.foreign", True, log, 1)
         if self._company.of_learning is not None:

@@ -7,14 +7,14 @@ that, or starts it with another switch; a cast or another call is for its author
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.remedies import Advise
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
-from attn_doctor.recipes.data.programs import program, program_told, programs, ways
+from attn_doctor.recipes.data.programs import program, program_of_engine, program_told, programs, ways
 from attn_doctor.recipes.recipe import Changes, Recipe, RecipeRemedy
 
 PROGRAM = "log.program"
@@ -45,10 +45,14 @@ _BEFORE_A_PATH = when_used(r"^.{0,80}?Cannot import (?=\S)", re.MULTILINE)
 _OF_ITS_AUTHORS = frozenset({"api", "mask", "dtype"})
 
 
-def first_of(names: Iterable[str]) -> str | None:
-    """Of several programs that a log tells the one that stands first in the table: others run within it."""
-    there = set(names)
-    return next((one.name for one in programs() if one.name in there), None)
+def first_of(told: Mapping[str, int], engines: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """The log's program, with the line that tells it: of several the one that stands first in the table, for others run
+    within it; where none is told, the one serving engine.
+    """
+    if name := next((one.name for one in programs() if one.name in told), None):
+        yield name, told[name]
+    elif len(engines) == 1 and (row := program_of_engine(next(iter(engines)))):
+        yield row.name, next(iter(engines.values()))
 
 
 def told(line: str) -> str | None:
@@ -134,11 +138,13 @@ def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
     log, as it is."""
     if facts.text(PROGRAM) is None or facts.value(_OWN_CODE):
         return recipe
+    row = program(facts.text(PROGRAM))
+    serves = row is not None and bool(row.engine)
     if recipe.family is not None and recipe.family.ours and recipe.family.about in _OF_ITS_AUTHORS:
-        return replace(recipe, remedies=(_update(facts), *recipe.remedies))
+        # A family knows the engines itself; what it says of one stands before the update.
+        return recipe if serves else replace(recipe, remedies=(_update(facts), *recipe.remedies))
     if not any(one.changes for one in recipe.remedies):
         return recipe
-    row = program(facts.text(PROGRAM))
     trains = row is not None and bool(row.update)  # another attention does not make up for the precision of a training
     first: list[RecipeRemedy] = []
     own: list[RecipeRemedy] = []
@@ -158,6 +164,9 @@ def _ways(written: RecipeRemedy, facts: FactSet, library: str) -> Iterator[Recip
     """How somebody who uses the program reaches what the remedy changes; conditions stay those of the remedy."""
     plugin = facts.text("log.plugin") is not None
     if written.changes is Changes.ATTENTION:
+        row = program(facts.text(PROGRAM))
+        if row is not None and row.engine and facts.text("log.innermost_owner") == "transformers":
+            return  # an engine's switch is for its own kernels, and this is the model's own code below it
         attention = facts.text("log.switch_attention")
         if attention is not None:
             variable = "attention-by-variable" if _VARIABLE.fullmatch(attention) else "attention-by-switch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log import amd_targets, calls, devices, programs
+from attn_doctor.diagnose.log import amd_targets, calls, devices, images, programs
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import repository_signs, repository_told
 from attn_doctor.recipes.data.programs import signs as program_signs
@@ -309,6 +309,8 @@ class Surroundings:
             yield "node.kernel", "WSL2"
         if _any_in(text, _MAY_BE_IMAGE) and _IMAGE.search(text, 0, 600) and not _JETSON.search(text, 0, 2000):
             yield "log.image", "NVIDIA"
+        if _any_in(text, images.SIGNS) and (container := images.container_in(text)):
+            yield images.CONTAINER, container
         if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):
             yield "log.device_wanted", "cpu"
         if _any_in(text, program_signs()) and (program := programs.told(text[:600])):

@@ -48,24 +48,46 @@ _ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside", "runtime", "inst
 #: pipx has an environment for each program, and a command that runs pip in it.
 _OF_PIPX = when_used(r"[/\\]pipx[/\\]venvs[/\\](?P<app>[\w.-]{1,80})[/\\](?:bin|Scripts)[/\\]")
 
+#: What is installed in an image lasts where the image is made.
+_LASTS = {
+    "Docker": "as RUN in its Dockerfile: a running container forgets it",
+    "Apptainer": "in %post of its definition file, then build the .sif anew",
+}
+_CHANGES_PACKAGES = when_used(r"(?:-m|uv) pip (?:install|uninstall) ")
+
 #: They reach their packages by commands of their own.
 _WITH_WAYS_OF_THEIR_OWN = frozenset({"uv", "poetry", "notebook"})
 
 
 def formed(commands: Iterable[str], facts: FactSet) -> tuple[str, ...]:
     """The commands as a person types them there."""
+    installer, windows = _installer(facts), facts.text("node.system") == "Windows"
+    found: list[str] = []
+    for command in commands:
+        if windows:
+            command = _with_torchs_index(command, facts)
+        found += _on_windows(command, installer) if windows else [_by_installer(command, installer)]
+    lasts = _LASTS.get(facts.text("log.container") or "")
+    if lasts and installer != "notebook":
+        found = [f"{one}  # {lasts}" if _CHANGES_PACKAGES.search(one) else one for one in found]
+    return tuple(found)
+
+
+def pip_there(facts: FactSet) -> str | None:
+    """How pip is called in a log's environment, where its own Python has to be named; None where `pip` is enough."""
+    called = _by_installer("python -m pip install x", _installer(facts)).removesuffix(" install x")
+    return None if called in ("python -m pip", "python -m pip install x") or called.startswith("!") else called
+
+
+def _installer(facts: FactSet) -> str | None:
+    """What installs in the environment, or the path of its interpreter."""
     installer, windows = facts.text("python.environment"), facts.text("node.system") == "Windows"
     if facts.text("python.executable") != "python" or (installer in _ELSEWHERE_TOO and not windows):
         installer = None  # an interpreter that is known is named by its path
     if facts.text("python.executable") == "python" and installer not in _WITH_WAYS_OF_THEIR_OWN:
         named = facts.text("log.python")
         installer = (named.replace("/", "\\") if windows else named) if named else installer
-    found: list[str] = []
-    for command in commands:
-        if windows:
-            command = _with_torchs_index(command, facts)
-        found += _on_windows(command, installer) if windows else [_by_installer(command, installer)]
-    return tuple(found)
+    return installer
 
 
 def _with_torchs_index(command: str, facts: FactSet) -> str:

@@ -21,8 +21,11 @@ class Program:
     """One row of the table, whose head describes the fields; what it has no switch for is empty."""
 
     name: str
-    told_by: re.Pattern[str]
+    told_by: re.Pattern[str] | None
+    """None for a serving engine, which its records and its processes tell."""
     sources: tuple[str, ...]
+    engine: str = ""
+    """The distribution of the serving engine that it is."""
     precision: str = ""
     attention: str = ""
     half: str = ""
@@ -54,13 +57,19 @@ def program(name: str | None) -> Program | None:
 
 def program_told(line: str) -> Program | None:
     """The program that a line of its log tells, the paths of which have slashes."""
-    return next((one for one in programs() if one.told_by.search(line)), None)
+    return next((one for one in programs() if one.told_by and one.told_by.search(line)), None)
+
+
+def program_of_engine(engine: str) -> Program | None:
+    """The row of the serving engine of this distribution."""
+    return next((one for one in programs() if one.engine == engine), None)
 
 
 @cache
 def signs() -> tuple[str, ...]:
     """Of these one stands in every line that tells a program, whichever way the slashes of its paths lean."""
-    texts = {max(text.split("/"), key=len) for one in programs() for text in required(one.told_by.pattern)}
+    patterns = [one.told_by.pattern for one in programs() if one.told_by]
+    texts = {max(text.split("/"), key=len) for pattern in patterns for text in required(pattern)}
     return tuple(sorted(text for text in texts if not any(other in text for other in texts - {text})))
 
 
@@ -81,7 +90,8 @@ def programs() -> tuple[Program, ...]:
     return tuple(
         Program(
             name=row["name"],
-            told_by=re.compile(row["told_by"]),
+            told_by=re.compile(row["told_by"]) if "told_by" in row else None,
+            engine=row.get("engine", ""),
             sources=tuple(row["sources"]),
             precision=row.get("precision", ""),
             attention=row.get("attention", ""),

@@ -21,6 +21,7 @@ About = Literal[
 class _Check(Table):
     text: Prose
     command: Prose = ""
+    requirements: tuple[Prose, ...] = ()
     when: tuple[Condition, ...] = ()
     unless: tuple[Condition, ...] = ()
     only_with_facts: StrictBool = False

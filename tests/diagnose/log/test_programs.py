@@ -42,6 +42,10 @@ def test_each_row_says_where_its_switches_are() -> None:
         ("/home/ann/stable-diffusion-webui-forge/backend/attention.py", "Forge"),
         ("/home/ann/stable-diffusion-webui/modules/sd_hijack.py", "Stable Diffusion web UI"),
         ("[SPARSE] Backend: spconv, Attention: flash_attn", "TRELLIS"),
+        ("/home/ann/open-r1/src/open_r1/grpo.py", "open-r1"),
+        ("$ trl sft --model_name_or_path Qwen/Qwen3-0.6B", "trl's script"),
+        ("/home/ann/transformers/examples/pytorch/language-modeling/run_clm.py", "the example script of transformers"),
+        ("/env/lib/python3.11/site-packages/trl/trainer/sft_trainer.py", None),
         ("/home/ann/train.py", None),
         ("/data/comfy_dataset/a.png", None),
     ],
@@ -68,6 +72,11 @@ def test_a_node_is_updated_by_its_folder() -> None:
         ("/home/ann/musubi-tuner/networks/lora.py", "--mixed_precision bf16"),
         ("/home/ann/diffusers/examples/dreambooth/train_dreambooth_lora_flux.py", "--mixed_precision bf16"),
         ("/home/ann/app/TRELLIS/trellis/modules/x.py", "Update TRELLIS"),
+        ("/env/lib/python3.11/site-packages/litgpt/model.py", "--precision bf16-true"),
+        ("/env/lib/python3.11/site-packages/trl/scripts/sft.py", "--dtype bfloat16"),
+        ("/env/lib/python3.11/site-packages/xinference/core/model.py", "--torch_dtype bfloat16"),
+        ("/env/lib/python3.11/site-packages/vllm/worker/model_runner.py", "--dtype half"),
+        ("/env/lib/python3.11/site-packages/sglang/srt/managers/scheduler.py", "--dtype half"),
         ("/home/ann/project/train.py", "under autocast"),
     ],
 )
@@ -82,6 +91,22 @@ def test_another_attention_is_the_programs_own_setting() -> None:
     assert "ATTN_BACKEND=xformers" in title(node.replace("Wide", "TRELLIS2") + FLASH)
     assert "ATTN_BACKEND=xformers" in title("[SPARSE] Backend: spconv, Attention: flash_attn\n" + FLASH)
     assert "flash-attn" in title(frame("C:\\project\\model.py") + FLASH)
+
+
+def test_an_engine_is_a_program_where_no_other_is_told() -> None:
+    """Its switch is for its own kernels: it does not reach the code of a model below it."""
+    engine = frame("/env/lib/python3.11/site-packages/vllm/worker/model_runner.py")
+    models = "/env/lib/python3.11/site-packages/transformers/modeling_utils.py"
+    around = frame("/home/ann/LLaMA-Factory/src/llamafactory/chat/vllm_engine.py")
+    no_kernel = (
+        "NotImplementedError: No operator found for `memory_efficient_attention_forward` with inputs:\n"
+        "`cutlassF` is not supported because:\n    requires device with capability <= (9, 0) but your GPU has"
+        " capability (12, 0) (too new)\n"
+    )
+
+    assert "Let vLLM take another attention" in title(engine + no_kernel)
+    assert "vLLM" not in title(engine + f'  File "{models}", line 9, in check\n' + FLASH)
+    assert "Let LLaMA-Factory take another attention" in title(around + engine.partition("\n")[2] + no_kernel)
 
 
 def test_no_setting_reaches_what_a_node_calls_by_itself() -> None:
@@ -184,6 +209,17 @@ def test_each_repository_says_where_its_requirement_is() -> None:
         ("/home/ann/openvla/vla-scripts/finetune.py", "OpenVLA"),
         ("D:\\work\\LLaVA\\llava\\model\\builder.py", "LLaVA"),
         ("/home/ann/Video-LLaVA/videollava/model/builder.py", "Video-LLaVA"),
+        (
+            "/root/.cache/huggingface/modules/transformers_modules/deepseek-ai/DeepSeek-OCR/9f30/modeling_x.py",
+            "DeepSeek-OCR",
+        ),
+        (
+            "/c/modules/transformers_modules/openbmb/MiniCPM_hyphen_V_hyphen_2_6/ab/modeling_minicpmv.py",
+            "MiniCPM-V 2.6",
+        ),
+        ("/c/modules/transformers_modules/chatglm2-6b-int4/modeling_chatglm.py", "ChatGLM2"),
+        ("/c/modules/transformers_modules/microsoft/Phi-3_dot_5-vision-instruct/modeling_phi3_v.py", "Phi-3.5-vision"),
+        ("/c/modules/transformers_modules/Qwen/Qwen-7B-Chat/modeling_qwen.py", None),
         ("/home/ann/LLaVA-Med/llava/model/builder.py", None),
         ("/env/lib/python3.10/site-packages/transformers/models/llava/modeling_llava.py", None),
     ],

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.diagnose.log import devices, surroundings
-from attn_doctor.recipes.data.programs import Program, signs
-from attn_doctor.recipes.data.programs import programs as rows
+from attn_doctor.diagnose.log import devices, images, surroundings
+from attn_doctor.recipes.data.programs import programs as every_row
+from attn_doctor.recipes.data.programs import signs
+
+#: Engines are told by their records and processes.
+TOLD = [(row, row.told_by) for row in every_row() if row.told_by]
 
 SIGNS = [
     (surroundings._SYSTEM, surroundings._MAY_BE_SYSTEM),
@@ -22,7 +25,8 @@ SIGNS = [
     (surroundings._KEPT, surroundings._MAY_BE_KEPT),
     (surroundings._RUNTIME, surroundings._MAY_BE_RUNTIME),
     (devices.NAMED, devices.SIGNS),
-    *((row.told_by, signs()) for row in rows()),
+    (images._TOLD, images.SIGNS),
+    *((told_by, signs()) for _, told_by in TOLD),
 ]
 
 
@@ -33,10 +37,10 @@ def test_a_line_that_is_found_has_a_sign(data: st.DataObject, pattern: re.Patter
     assert any(sign in line for sign in signs), line
 
 
-@pytest.mark.parametrize("row", rows(), ids=[row.name for row in rows()])
+@pytest.mark.parametrize("told_by", [told_by for _, told_by in TOLD], ids=[row.name for row, _ in TOLD])
 @given(data=st.data())
-def test_a_program_s_line_on_windows_has_a_sign(data: st.DataObject, row: Program) -> None:
-    line = data.draw(st.from_regex(re.compile(row.told_by.pattern, re.ASCII))).replace("/", "\\")
+def test_a_program_s_line_on_windows_has_a_sign(data: st.DataObject, told_by: re.Pattern[str]) -> None:
+    line = data.draw(st.from_regex(re.compile(told_by.pattern, re.ASCII))).replace("/", "\\")
     assert any(sign in line for sign in signs()), line
 
 
