@@ -247,18 +247,8 @@ _MAY_BE_RUNTIME = (
 _NAME_OF = {"NET": ".NET", "Node": "Node.js"}
 _PADS = when_used(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
-    *(
-        "/uv/",
-        "uv ",
-        "/sdists-v",
-        "build backend",
-        "CPython",
-        "Creating virtual",
-        "oetry",
-        "Chef",
-        "embeded",
-        "_portable",
-    ),
+    *("/uv/", "uv ", "/sdists-v", "build backend", "CPython", "Creating virtual", "oetry", "Chef"),
+    *("embeded", "_portable"),
     *("Cell In", "--> ", "In ["),
     *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
     *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python", "\\runtime", "/runtime", "installer_files"),
