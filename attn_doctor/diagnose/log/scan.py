@@ -57,9 +57,9 @@ class Scanned:
     cut_length: int = 0
     """Its approximate length in characters."""
     last_failure: tuple[int, str] | None = None
-    """Line and text of the last exception that no recipe matches, unless facts allow it to, or else of a crash, or of
-    the first error line of another program where no failure is known.
-    """
+    """Line and text of the last exception that no recipe matches, unless facts allow it to, or else of a crash."""
+    error_line: tuple[int, str] | None = None
+    """Line and text of the first error of another program, which is no exception, known or not."""
     text: str = field(default="", repr=False)
     """All of it, where it is short enough to have been pasted."""
 
@@ -134,10 +134,6 @@ class _Scan:
         """Lines that were repeated so often that they are skipped."""
         self._endless = (0, 0)
         """The last line that was cut, and its characters so far."""
-        self._error_line: tuple[int, str] | None = None
-        """The first line of an error that is no exception, and that nothing knows."""
-        self._failure_known = False
-        """An exception, or a line that says an error, is known, or a recipe is."""
         self._done = 0
         """Index in the whole log of the first line that was not examined yet."""
 
@@ -159,8 +155,6 @@ class _Scan:
             numbers, lines = numbers[-kept:], lines[-kept:]
         self._look(numbers, lines, offset, len(lines) - ahead, last=True)
         self._found.lines = numbers[-1] if numbers else 0
-        if self._error_line and not self._failure_known and not self._found.failures:
-            self._found.failures, self._found.last_failure = 1, self._error_line
         return self._found
 
     def _note_cut(self, block: Block) -> None:
@@ -225,12 +219,9 @@ class _Scan:
             matched = self._patterns.match(unit, around)
             found.matches += matched
             sure = [one for one in matched if not _may_be_refused(one)]
-            error = error_line_of(unit, steps=False)
-            told = [one for one in sure if not one.pattern.wrapper]
-            if any(one.recipe.family is None or error is not None for one in told):
-                self._failure_known = True
-            elif error is not None and not self._error_line:
-                self._error_line = (unit.lines[error].number, unit.lines[error].text.strip())
+            error = None if found.error_line else error_line_of(unit, steps=False)
+            if error is not None:
+                found.error_line = (unit.lines[error].number, unit.lines[error].text.strip())
             if sure or unit.exception:
                 known.update(id(line) for line in unit.lines)
             if unit.exception and unit.kind is not UnitKind.WARNING:

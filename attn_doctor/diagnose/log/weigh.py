@@ -99,6 +99,12 @@ class Weighed:
         return any(says_an_error(line.text, line.level) for line in (unit.lines[0], said))
 
     @property
+    def says_failed(self) -> bool:
+        """It is of an exception, or of an error of which it knows more than its form."""
+        form = self.match.pattern.wrapper or self.match.recipe.is_of_a_grammar
+        return self.failed or (self.on_error and not form)
+
+    @property
     def proven(self) -> bool:
         """The text alone proves it, or the facts do."""
         return self.match.pattern.confirms or (self.verdict is Verdict.HOLDS and bool(self.evidence))
@@ -119,7 +125,7 @@ class Weighed:
             return 0 if failed or said or self.severity is not Severity.INFO else 6 if harmless else 3
         if failed:
             return 5 if self.match.recipe.is_of_a_grammar else 1
-        if self.on_error and not self.match.pattern.wrapper and not self.match.recipe.is_of_a_grammar:
+        if self.says_failed:
             return 2
         return 6 if rank >= _OF_ONE_THING else 3 if family.ours else 4
 
@@ -250,13 +256,8 @@ def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weigh
     printed = {unit: one for unit, one in best.items() if not _is_told(one.match)}
     best = printed or best
     ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
-    only_notices = not any(map(_says_failed, ours)) and any(map(_says_failed, best.values()))
+    only_notices = not any(one.says_failed for one in ours) and any(one.says_failed for one in best.values())
     return list(best.values()) if only_notices else ours or list(best.values())
-
-
-def _says_failed(one: Weighed) -> bool:
-    """True for an exception, and for an error of which more is known than its form."""
-    return one.failed or (one.on_error and not one.match.pattern.wrapper and not one.match.recipe.is_of_a_grammar)
 
 
 def _is_told(match: Match) -> bool:
