@@ -101,8 +101,8 @@ class Weighed:
     @property
     def says_failed(self) -> bool:
         """It is of an exception, or of an error of which it knows more than its form."""
-        form = self.match.pattern.wrapper or self.match.recipe.is_of_a_grammar
-        return self.failed or (self.on_error and not form)
+        known = not self.match.pattern.wrapper and not self.match.recipe.is_of_a_grammar
+        return self.failed or (known and self.on_error)
 
     @property
     def proven(self) -> bool:
@@ -125,7 +125,7 @@ class Weighed:
             return 0 if failed or said or self.severity is not Severity.INFO else 6 if harmless else 3
         if failed:
             return 5 if self.match.recipe.is_of_a_grammar else 1
-        if self.says_failed:
+        if self.says_failed and not self.failed:
             return 2
         return 6 if rank >= _OF_ONE_THING else 3 if family.ours else 4
 
