@@ -110,6 +110,8 @@ def explained(
         )
     scanner.look_again(scanned)
     told = _with_silent(explain_scanned(scanned, base), recipes)
+    if not told.knows_a_failure:
+        read = [_with_error_line(one, log) for one, log in zip(read, scanned, strict=True)]
     refuted = {one.log: one for one in reversed(told.refuted)}
     where = frozenset(recipe.id for recipe in recipes if recipe.says_where)
     read = [_without_what_is_told(one, told, where) for one in read]
@@ -174,6 +176,14 @@ def _endless(one: Scanned) -> str:
         f"line {one.cut_line} has about {size} characters and was looked at in pieces: only a message at its "
         "beginning, at its end or after a carriage return is seen in it"
     )
+
+
+def _with_error_line(log: LogRead, scanned: Scanned) -> LogRead:
+    """The log with a line as unknown that says an error in another form than an exception's: no finding rests on it."""
+    if log.failures or log.unknown or scanned.error_line is None:
+        return log
+    line, text = scanned.error_line
+    return replace(log, failures=1, unknown_line=line, unknown=text)
 
 
 def _with_refuted(log: LogRead, refuted: Refuted) -> LogRead:

@@ -63,6 +63,8 @@ class Explained:
     """The facts used: those on which all logs agree, and those known before."""
     refuted: tuple[Refuted, ...] = ()
     """Messages whose every known cause was refuted by facts, in order."""
+    knows_a_failure: bool = False
+    """A finding rests on an exception or on a line that says an error, not only on prose and notices."""
 
 
 def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
@@ -117,6 +119,7 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
         ),
         facts=join(base, _agreed(told)),
         refuted=_refuted(refuted, weighed),
+        knows_a_failure=any(one.says_failed for one in kept),
     )
 
 

@@ -60,6 +60,8 @@ _SPOKEN_DATE = (
 _JSON_RECORD = when_used(
     r'\{[^\n]{0,600}?"(?:log|message|msg|textPayload|MESSAGE|line|event|body|text)": ?"(?P<text>(?:[^"\\]|\\.)+)"'
 )
+#: A server's answer that says an error.
+_JSON_ERROR = when_used(r'"error" ?: ?[{"]|"(?:object|level|severity|type)" ?: ?"(?i:error|fatal)"')
 _ESCAPED = when_used(r"\\(?:u(?P<hex>[0-9a-fA-F]{4})|(?P<sign>.))")
 _SIGNS = {"n": "", "r": "", "t": "    "}
 
@@ -81,6 +83,7 @@ _PREFIXES = {
         rf"\[{_LEVEL}",
         rf"\[(?P<glog>[IWEF])(?:\d{{3,4}}|\d{{8}}) [\d:.]{{8,20}} (?: *\d+ )?{_PLACE}:\d+\] ?",
         rf"\[{_PLACE}\.(?:py|cpp|cc|cu):\d+(?::\w+)?\][ \t]?",
+        r"\[(?P<letter>[DIWEF])\]:?[ \t](?=[ \t]*\S)",  # TensorRT's
         # a tag that some tool puts there: [bash], [pod/trainer-0/main], [trainer][ERROR]
         r"\[(?!Errno|WinError|end of|Previous)[A-Za-z][\w./@:+ -]{0,60}\]:?(?:[ \t](?=[ \t]*\S)|(?=\[))",
     ),
@@ -168,9 +171,8 @@ def clean(number: int, text: str) -> Line:
     text = text[at:]
     if text.startswith("{") and (written := _JSON_RECORD.match(text)):
         inner = clean(number, ANSI.sub("", _ESCAPED.sub(_unescaped, written["text"])))
-        return Line(
-            number, inner.text, origin or inner.origin, level or inner.level, record or inner.record, inner.writer
-        )
+        level = level or inner.level or ("E" if _JSON_ERROR.search(text) else "")
+        return Line(number, inner.text, origin or inner.origin, level, record or inner.record, inner.writer)
     if at and not text.isascii():
         text = _unboxed(text)
     if "  " in text or "\t" in text:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.diagnose.log.cut import cut
 from attn_doctor.diagnose.log.ended import completed
+from attn_doctor.diagnose.log.error_lines import error_line_of
 from attn_doctor.diagnose.log.facts import TELLING, Clues
 from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
 from attn_doctor.diagnose.log.match import Match, Patterns
@@ -57,6 +58,8 @@ class Scanned:
     """Its approximate length in characters."""
     last_failure: tuple[int, str] | None = None
     """Line and text of the last exception that no recipe matches, unless facts allow it to, or else of a crash."""
+    error_line: tuple[int, str] | None = None
+    """Line and text of the first error of another program, which is no exception, known or not."""
     text: str = field(default="", repr=False)
     """All of it, where it is short enough to have been pasted."""
 
@@ -216,6 +219,9 @@ class _Scan:
             matched = self._patterns.match(unit, around)
             found.matches += matched
             sure = [one for one in matched if not _may_be_refused(one)]
+            error = None if found.error_line else error_line_of(unit, steps=False)
+            if error is not None:
+                found.error_line = (unit.lines[error].number, unit.lines[error].text.strip())
             if sure or unit.exception:
                 known.update(id(line) for line in unit.lines)
             if unit.exception and unit.kind is not UnitKind.WARNING:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
+from attn_doctor.diagnose.log.error_lines import says_an_error
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.strangers import is_elsewhere, may_be_of_any_program
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
@@ -89,6 +90,21 @@ class Weighed:
         return bool(raised) and unit.kind is not UnitKind.WARNING and not self.survived
 
     @property
+    def on_error(self) -> bool:
+        """Its message is no exception, and a line that says that some program failed."""
+        unit = self.match.unit
+        if unit.exception or unit.kind is UnitKind.WARNING or self.survived or _is_told(self.match):
+            return False
+        said = next((line for line in unit.lines if line.number == self.match.line), unit.lines[0])
+        return any(says_an_error(line.text, line.level) for line in (unit.lines[0], said))
+
+    @property
+    def says_failed(self) -> bool:
+        """It is of an exception, or of an error of which it knows more than its form."""
+        known = not self.match.pattern.wrapper and not self.match.recipe.is_of_a_grammar
+        return self.failed or (known and self.on_error)
+
+    @property
     def proven(self) -> bool:
         """The text alone proves it, or the facts do."""
         return self.match.pattern.confirms or (self.verdict is Verdict.HOLDS and bool(self.evidence))
@@ -101,15 +117,17 @@ class Weighed:
         """
         failed = self.failed and not self.match.pattern.wrapper
         if self.follows:
-            return 5
+            return 6
         family, rank = self.match.recipe.family, self.match.recipe.rank
         if family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
             harmless = self.facts.value(_WENT_ON) is True
-            return 0 if failed or said or self.severity is not Severity.INFO else 5 if harmless else 2
+            return 0 if failed or said or self.severity is not Severity.INFO else 6 if harmless else 3
         if failed:
-            return 4 if self.match.recipe.is_of_a_grammar else 1
-        return 5 if rank >= _OF_ONE_THING else 2 if family.ours else 3
+            return 5 if self.match.recipe.is_of_a_grammar else 1
+        if self.says_failed and not self.failed:
+            return 2
+        return 6 if rank >= _OF_ONE_THING else 3 if family.ours else 4
 
     @property
     def _is_notice(self) -> bool:
@@ -238,7 +256,7 @@ def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weigh
     printed = {unit: one for unit, one in best.items() if not _is_told(one.match)}
     best = printed or best
     ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
-    only_notices = not any(one.failed for one in ours) and any(one.failed for one in best.values())
+    only_notices = not any(one.says_failed for one in ours) and any(one.says_failed for one in best.values())
     return list(best.values()) if only_notices else ours or list(best.values())
 
 

@@ -8,6 +8,7 @@ from typing import IO
 
 from rich.text import Text
 
+from attn_doctor.diagnose.log.error_lines import says_an_error
 from attn_doctor.machine import faults
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.model.facts import Origin
@@ -39,6 +40,8 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
         return
     console.print(Text(_head(report), style="bold"), no_wrap=True, overflow="ignore", crop=False)
     console.print(_judged_by(report))
+    for line in _leading(report):
+        console.print(line)
     for log in report.logs:
         if log.note:
             console.print(f"{log.name}: {log.note}")
@@ -69,7 +72,7 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
 
 def _in_short(report: Report, console: ReportConsole) -> None:
     """The findings and their basis, in `MOST_LINES` lines unless parts of attn-doctor failed."""
-    head = [_head(report), _judged_by(report)]
+    head = [_head(report), _judged_by(report), *_leading(report)]
     note = next((console.broken(f"{log.name}: {log.note}", console.width) for log in report.logs if log.note), [])
     question = next((_asked(one) for one in report.diagnosis.open_questions), "")
     more = hidden(report.diagnosis.findings)
@@ -169,6 +172,23 @@ def _asked(question: OpenQuestion) -> str:
     )
 
 
+def _leading(report: Report) -> list[str]:
+    """An error line that nothing knows: it is said first where families alone answer, and of other words."""
+    findings = report.diagnosis.findings
+    unknown = next((log for log in report.logs if log.unknown and says_an_error(log.unknown)), None)
+    known = any(says_an_error(place.note or "") for one in findings for place in one.locations)
+    if unknown is None or known or not findings or not all(one.family for one in findings):
+        return []
+    return [
+        say(
+            "not known here: {name}:{unknown_line}: {unknown}",
+            name=unknown.name,
+            unknown_line=unknown.unknown_line,
+            unknown=shortened(unknown.unknown, _UNKNOWN_BESIDE),
+        )
+    ]
+
+
 def _verdict(report: Report) -> list[str]:
     findings = report.diagnosis.findings
     unknown = [log for log in report.logs if log.unknown]
@@ -197,7 +217,7 @@ def _verdict(report: Report) -> list[str]:
                 "what these stand on are looked for; others may be in it."
             )
         )
-    if unknown and (not findings or failures):
+    if unknown and (not findings or failures) and not _leading(report):
         log = unknown[-1]
         lines.append(
             say(
