@@ -57,7 +57,8 @@ _NONE = when_used(
 #: What only says that another step failed, whose own words stand above.
 _OF_A_STEP = when_used(
     r"collect2: error|g?make(?:\[\d+\])?: \*\*\* |error: (?:subprocess-exited|command|could not compile)"
-    r"|Error: Process completed"
+    r"|Error: (?:Process completed|Prompt execution failed)|.{0,20}failed \(exitcode: |terminate called"
+    r"|(?:error|ERROR): (?:pip's dependency resolver|Command errored out)|pip's dependency resolver|Command errored out"
     r"|(?:npm|pnpm) (?:ERR!|error) (?:A complete log|code|errno|path|command)|ERROR: Failed building wheel"
     r"|slurmstepd: error: \*\*\*|srun: error: \S+: task|ninja: "
 )

@@ -22,8 +22,7 @@ from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.recipe import Family, Recipe
 
 _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.owners")
-#: The package that lacks a name, whoever asks for it.
-_NAME_PACKAGE = FactName.parse("log.name_package")
+_NAME_PACKAGE = FactName.parse("log.name_package")  # the package that lacks a name, whoever asks for it
 _FOREIGN, _TORCH = FactName.parse("log.foreign"), FactName.parse("torch.version")
 _REMOTE = FactName.parse("log.remote")
 _OF_LEARNING = FactName.parse("log.of_learning")
@@ -47,8 +46,7 @@ _ENDED = when_used(
     r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals",
     re.MULTILINE,
 )
-#: What a message of the other ranks is about.
-_OF_RANKS = "communication"
+_OF_RANKS = "communication"  # what a message of the other ranks is about
 #: Lines between an exception and what a shell says of the end that it brought.
 _SHORTLY = 40
 #: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
@@ -57,8 +55,7 @@ _INSTALLED_NOTHING = when_used(
     r"|externally-managed-environment|No matching distributions? found for |\bno such option: --"
 )
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
-#: torch's own files are no extensions of it.
-_NO_PARTS = frozenset({"torch"})
+_NO_PARTS = frozenset({"torch"})  # its own files are no extensions of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
