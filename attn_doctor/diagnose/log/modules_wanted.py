@@ -30,8 +30,11 @@ def with_what_brings_it(facts: FactSet, paths: Iterable[str], message: str) -> F
 def _told(facts: FactSet, paths: Iterable[str], message: str) -> Iterator[Fact]:
     missing = _MISSING.search(message)
     module = facts.text("log.module") or (missing["module"] if missing else "")
+    asked = _ASKED.search(message)
+    if not module and asked is None:
+        return  # most messages: the table is not read for them
     wanted = distribution_with(module)
-    if wanted is None and (asked := _ASKED.search(message)):
+    if wanted is None and asked is not None:
         wanted = distribution_called(asked["name"])
     folder = checkout_of(module, paths)
     # A folder of a person's own may be called like a well-known package, too.

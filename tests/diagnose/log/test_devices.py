@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from attn_doctor.diagnose import possible
+from attn_doctor.diagnose.log import devices
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.facts import Clues
 from attn_doctor.diagnose.log.unit import Line
@@ -38,6 +40,14 @@ def device(text: str) -> str | None:
 def ids(text: str) -> list[str]:
     """What is found in a text."""
     return [one.id for one in explain_text(text, EVERY, FactSet()).diagnosis.findings]
+
+
+def test_each_device_has_a_place_and_a_kind() -> None:
+    """A device that is read, and is of no place, would rule nothing out; one without a kind would be taken for CUDA."""
+    in_places = {device for allowed, _ in PLACES.values() for device in allowed}
+
+    assert {name.replace("_", " ") for name in devices.NAMED.groupindex} <= in_places
+    assert {*possible._KINDS, "NVIDIA"} == in_places
 
 
 @pytest.mark.parametrize(
