@@ -58,6 +58,7 @@ def to_json(finding: Finding) -> dict[str, Any]:
         "status": finding.status,
         "rank": finding.rank,
         "family": finding.family,
+        **({"by_words": True} if finding.by_words else {}),
         "origin": finding.origin,
         "accepted": None
         if finding.accepted is None
@@ -107,6 +108,7 @@ def from_json(written: dict[str, Any]) -> Finding:
         status=written["status"],
         rank=written["rank"],
         family=written.get("family") is True,  # older reports have no such key
+        by_words=written.get("by_words") is True,
         origin=written["origin"],
         accepted=None if accepted is None else Acceptance(**accepted),
     )

@@ -113,6 +113,8 @@ class Finding:
     accepted: Acceptance | None = None
     family: bool = False
     """It is no cause but a family of them: its remedies are checks that split it."""
+    by_words: bool = False
+    """No pattern of it stands in the log: all its words together are those of this trouble's cases."""
 
     @property
     def rests_on_assumption(self) -> bool:

@@ -9,10 +9,10 @@ from pathlib import Path
 from attn_doctor.diagnose.assume import assume, assume_gpu
 from attn_doctor.diagnose.derived import derive
 from attn_doctor.diagnose.judge import judge
+from attn_doctor.diagnose.log.by_words import nearest
 from attn_doctor.diagnose.log.causes import Explained, Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
 from attn_doctor.diagnose.log.match import patterns_of
-from attn_doctor.diagnose.log.nearest import nearest
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.diagnose.possible import is_ruled_out
@@ -109,7 +109,7 @@ def explained(
             )
         )
     scanner.look_again(scanned)
-    told = _with_silent(explain_scanned(scanned, base), recipes)
+    told = _with_silent(explain_scanned(scanned, base, {recipe.id: recipe for recipe in recipes}), recipes)
     if not told.knows_a_failure:
         read = [_with_error_line(one, log) for one, log in zip(read, scanned, strict=True)]
     refuted = {one.log: one for one in reversed(told.refuted)}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from attn_doctor.diagnose.binding import Binding
 from attn_doctor.diagnose.finding import covers, finding_of, with_symptoms
 from attn_doctor.diagnose.log.advice import with_its_own_words
+from attn_doctor.diagnose.log.by_words import with_second_opinion
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, patterns_of
 from attn_doctor.diagnose.log.message_facts import of_match
@@ -67,8 +68,11 @@ class Explained:
     """A finding rests on an exception or on a line that says an error, not only on prose and notices."""
 
 
-def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
-    """The diagnosis of scanned logs, from `base` and the facts in the logs themselves."""
+def explain(logs: Sequence[Scanned], base: FactSet, shelf: Mapping[str, Recipe] | None = None) -> Explained:
+    """The diagnosis of scanned logs, from `base` and the facts in the logs themselves.
+
+    With a `shelf`, the recipes by id, the words of a short log have a say where no more than a family is known.
+    """
     weighed: list[Weighed] = []
     refuted: list[tuple[str, Match]] = []
     told: list[list[Fact]] = []
@@ -94,6 +98,9 @@ def explain(logs: Sequence[Scanned], base: FactSet) -> Explained:
             elif not match.pattern.only_with_facts and match.recipe.family is None:
                 refuted.append((log.name, match))
     kept = chosen(weighed)
+    if shelf is not None:
+        ask = partial(with_second_opinion, kept, logs, shelf)
+        kept = faults.survive("reading of a log's words", ask, lambda _reason: kept)
     groups: dict[str, list[Weighed]] = {}
     for one in sorted(kept, key=lambda one: one.order):
         groups.setdefault(one.match.recipe.id, []).append(one)
@@ -223,6 +230,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
         ),
         known_problems=told_plainly(finding.known_problems),
         remedies=tuple({one.id: _plain(one) for one in useful_first(finding, facts)}.values()),
+        by_words=first.by_words,
     )
 
 

@@ -76,6 +76,8 @@ class Weighed:
     """The program went on after it, and failed of something else."""
     follows: bool = False
     """It only says how a process ended that had raised before."""
+    by_words: bool = False
+    """No pattern of it stands there: the words are those of its cases (by_words.py)."""
 
     @property
     def failed(self) -> bool:
@@ -113,6 +115,8 @@ class Weighed:
         exception that is known by its grammar alone stands behind a line of which one thing is known.
         """
         failed = self.failed and not self.match.pattern.wrapper
+        if self.by_words:
+            return 0
         if self.follows:
             return 6
         family, rank = self.match.recipe.family, self.match.recipe.rank

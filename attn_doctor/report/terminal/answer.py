@@ -70,7 +70,10 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     place = finding.locations[0] if finding.locations else None
     where = f"  {say(place.file)}" + (f":{place.line}" if place.line else "") if place else ""
     seen = finding.certainty == "seen"
-    sure = say("  family") if finding.family else say("  confirmed") if seen else say("  likely")
+    if finding.by_words:
+        sure = say("  by its words")
+    else:
+        sure = say("  family") if finding.family else say("  confirmed") if seen else say("  likely")
     head = Text.assemble(
         (f"[{say(finding.severity.value)}]", SEVERITY_STYLES[finding.severity]),
         (f" {finding.id}", "bold"),

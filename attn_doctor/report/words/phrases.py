@@ -208,6 +208,8 @@ def _listed(fact: Fact) -> str | None:
 
 def confidence(finding: Finding) -> str:
     """The confidence of a finding: `confirmed` when the problem was observed, `likely` when facts match."""
+    if finding.by_words:
+        return say("by its words: no pattern of it stands in the log, whose words together are those of this trouble")
     if finding.family:
         return say("a family of causes with these words, not one cause: the checks above tell which it is")
     if finding.rests_on_assumption:
