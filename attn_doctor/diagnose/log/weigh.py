@@ -29,7 +29,7 @@ _OF_LEARNING = FactName.parse("log.of_learning")
 _SUBJECT = FactName.parse("subject.package")
 _WENT_ON = FactName.parse("log.went_on")
 #: Families of a higher rank are of any message that has some words.
-_OF_ONE_THING = 60
+OF_ONE_THING = 60
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
 #: Frames and words of a program that loads its additions one by one, and starts without the one that fails.
@@ -128,7 +128,7 @@ class Weighed:
             return 5 if self.match.recipe.is_of_a_grammar else 1
         if self.says_failed and not self.failed:
             return 2
-        return 6 if rank >= _OF_ONE_THING else 3 if family.ours else 4
+        return 6 if rank >= OF_ONE_THING else 3 if family.ours else 4
 
     @property
     def _is_notice(self) -> bool:

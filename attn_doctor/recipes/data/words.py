@@ -18,6 +18,8 @@ from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.kept import bundled_folder
 
 TABLE = "words.json"
+#: A text with fewer words that some case has is near to everything.
+_FEWEST = 3
 #: Lines at the end of a text that are read, of those that say that something failed; characters of each.
 _LINES, _LONGEST = 12, 400
 _WORD = when_used(r"[a-z_][a-z0-9_]{2,}|sm_\d+|\d+\.\d+")
@@ -50,18 +52,19 @@ class Words:
         return self._recipes
 
     def ranked(self, text: str) -> tuple[Ranked, ...]:
-        """Every recipe that it knows, the nearest first; none for a text without a word that it knows."""
+        """Every recipe that it knows, the nearest first; none for a text with hardly a word that it knows."""
         weights: defaultdict[int, float] = defaultdict(float)
-        length = 0.0
+        length, known = 0.0, 0
         for word, times in Counter(words_in(text)).items():
             row = self._words.get(word)
             if row is None:
                 continue  # as the model was made: what no case says has no place in it
+            known += 1
             weight = (1 + math.log(times)) * row[0]
             length += weight * weight
             for at in range(1, len(row), 2):
                 weights[int(row[at])] += weight * row[at + 1]
-        if not length:
+        if known < _FEWEST:
             return ()
         unit = math.sqrt(length) * self._scale
         scores = [bias + weights[at] / unit if at in weights else bias for at, bias in enumerate(self._bias)]

@@ -1,0 +1,194 @@
+"""The words of a short log: a second opinion where patterns know a family, and what is near where they know nothing."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from attn_doctor.diagnose.log import by_words
+from attn_doctor.formats import report_v1
+from attn_doctor.machine import faults
+from attn_doctor.model.exit_status import Status
+from attn_doctor.model.report import Report
+from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.words import Ranked
+from attn_doctor.report.terminal import explain as page
+from attn_doctor.workflows import explain as workflow
+from attn_doctor.workflows.explain import ExplainRequest, explain
+from tests.diagnose.log.making import made
+
+CUT = "import torch\nRuntimeError: FlashAttention only supports Ampere GP"
+FAMILY = "kernel-refuses-this-gpu"
+
+
+def told(text: str, **options: object) -> tuple[Report, str]:
+    report = explain(ExplainRequest(texts=(text,), **options))  # type: ignore[arg-type]
+    stream = io.StringIO()
+    page.write(report, stream, verbose=False)
+    return report, stream.getvalue()
+
+
+def ids(text: str, **options: object) -> list[str]:
+    return [one.id for one in told(text, **options)[0].diagnosis.findings]
+
+
+class Says:
+    """In the place of the model: it always ranks the same."""
+
+    def __init__(self, *ranked: tuple[str, float]) -> None:
+        self.answer = tuple(Ranked(*one) for one in ranked)
+
+    def ranked(self, _text: str) -> tuple[Ranked, ...]:
+        return self.answer
+
+
+def says(monkeypatch: pytest.MonkeyPatch, *ranked: tuple[str, float]) -> None:
+    monkeypatch.setattr(by_words.words, "bundled", lambda: Says(*ranked))
+
+
+class TestSecondOpinion:
+    """Where a family leads that the words are not of."""
+
+    def test_a_message_that_was_cut(self) -> None:
+        """No pattern of the cause has its end; its words are of no other trouble."""
+        report, text = told(CUT)
+        first, second = report.diagnosis.findings
+
+        assert (first.id, first.by_words, first.certainty) == ("gpu-before-ampere", True, "inferred")
+        assert (second.id, second.by_words) == (FAMILY, False)
+        assert report.exit_status == Status.HEALTHY  # it is no more than a note, as a family is
+        assert "by its words" in text
+        assert len(text.splitlines()) <= 15
+
+    def test_it_is_written_and_read(self) -> None:
+        written = report_v1.to_json(told(CUT)[0])
+
+        assert [one.get("by_words") for one in written["findings"]] == [True, None]
+        assert [one.by_words for one in report_v1.from_json(written).diagnosis.findings] == [True, False]
+
+    def test_a_verbose_page_says_what_that_means(self) -> None:
+        stream = io.StringIO()
+        page.write(told(CUT)[0], stream, verbose=True)
+
+        assert "no pattern of it stands in the log" in " ".join(stream.getvalue().split())
+
+    def test_words_that_agree_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("gpu-before-ampere", 0.5), ("nvcc-missing", 0.2), (FAMILY, -0.9))
+
+        assert ids(CUT) == [FAMILY]
+
+    def test_words_that_are_not_sure_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("gpu-before-ampere", -0.31))
+
+        assert ids(CUT) == [FAMILY]
+
+    def test_what_facts_speak_against_is_passed_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A node that has an Ampere GPU has none before it; the next that is sure is told."""
+        says(monkeypatch, ("gpu-before-ampere", 0.5), ("nvcc-missing", 0.1))
+
+        assert ids(CUT) == ["gpu-before-ampere", FAMILY]
+        assert ids(CUT, gpu="a100") == ["nvcc-missing", FAMILY]
+
+    def test_a_wide_family_is_not_told_by_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its words stand in any message."""
+        says(monkeypatch, ("packages-of-two-times", 0.9))
+
+        assert ids(CUT) == [FAMILY]
+
+    def test_a_recipe_that_matches_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        text = "RuntimeError: FlashAttention only support fp16 and bf16 data type"
+        before = ids(text)
+        says(monkeypatch, ("nvcc-missing", 0.9))
+
+        assert ids(text) == before
+        assert "nvcc-missing" not in before
+
+    def test_a_log_that_is_not_known_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("nvcc-missing", 0.9))
+
+        assert ids("import torch\nValueError: my own words") == ["exception-nobody-knows"]
+        assert ids("nothing at all") == []
+
+    def test_a_recipe_that_was_not_asked_for_is_not_told(self) -> None:
+        assert ids(CUT, skip=("gpu-before-ampere",)) == [FAMILY]
+
+    def test_a_long_log_has_no_words_of_its_own(self) -> None:
+        assert ids("step 1\n" * 10_000 + CUT) == [FAMILY]
+
+    def test_a_model_that_cannot_be_read_costs_no_answer(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        def broken() -> None:
+            raise ValueError("damaged")
+
+        monkeypatch.setattr(by_words.words, "bundled", broken)
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        with faults.collected():
+            report, text = told(CUT)
+
+        assert [one.id for one in report.diagnosis.findings] == [FAMILY]
+        assert [one.part for one in report.own_faults] == ["reading of a log's words"]
+        assert "Traceback" not in text
+
+
+class TestNear:
+    """Where nothing is known, or no more than the grammar of a message."""
+
+    RAY, LOADER = made("no-free-gpu", {"pattern": "x"}), made("workers-end", {"pattern": "x"})
+
+    def test_the_nearest_come_first_and_far_ones_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("workers-end", -0.2), ("another", -0.3), ("no-free-gpu", -0.4))
+        assert by_words.nearest("any", [self.RAY, self.LOADER]) == (self.LOADER, self.RAY)
+
+        says(monkeypatch, ("workers-end", -0.8))
+        assert by_words.nearest("any", [self.RAY, self.LOADER]) == ()
+
+    def test_an_unknown_message_of_a_program_that_learns(self) -> None:
+        """The family of jax has other words for it."""
+        report, text = told("RuntimeError: Unknown backend gpu\njax does not see the GPU")
+
+        assert next(one.id for one in report.nearest) == "jax-is-given-no-gpu"
+        assert "not judged" in text
+        assert " explain ID`" in text
+        assert "  jax-is-given-no-gpu  JAX finds no GPU in this process" in text
+        assert len(text.splitlines()) <= 15
+        assert report_v1.to_json(report)["nearest"][0]["id"] == "jax-is-given-no-gpu"
+        assert "{" not in text
+
+    def test_what_is_found_is_not_near_as_well_and_the_command_stays_whole(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found, other = "windows-finds-no-program", "ffmpeg-not-found"
+        typed = f"/home/{'u' * 90}/bin/attn-doctor explain ID"
+        monkeypatch.setattr(page, "as_typed", lambda _command: typed)
+        monkeypatch.setattr(
+            workflow, "nearest", lambda _text, recipes: tuple(one for one in recipes if one.id in (found, other))
+        )
+        report, text = told(
+            "train.py with torch\nFileNotFoundError: [WinError 2] The system cannot find the file specified"
+        )
+
+        assert [one.id for one in report.diagnosis.findings] == [found]
+        assert [one.id for one in report.nearest] == [other]
+        assert typed in text
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "RuntimeError: FlashAttention only support fp16 and bf16 data type",  # known
+            "postgres: FATAL: role does not exist\nretry\nretry\nretry\nretry\nretry\nretry\nretry\nretry",  # strange
+            "ValueError: zzz yyy, torch",  # near to nothing
+        ],
+    )
+    def test_nothing_is_offered(self, text: str) -> None:
+        report, shown = told(text)
+
+        assert report.nearest == ()
+        assert "Nearest" not in shown
+
+    def test_every_recipe_that_is_offered_can_be_explained(self) -> None:
+        names = {one.id for one in (*shelf.bundled(), *shelf.families())}
+
+        assert {one.id for one in told("RuntimeError: Unknown backend gpu\njax sees no GPU")[0].nearest} <= names
