@@ -117,9 +117,7 @@ class TestSecondOpinion:
     def test_a_long_log_has_no_words_of_its_own(self) -> None:
         assert ids("step 1\n" * 10_000 + CUT) == [FAMILY]
 
-    def test_a_model_that_cannot_be_read_costs_no_answer(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_a_model_that_cannot_be_read_costs_no_answer(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         def broken() -> None:
             raise ValueError("damaged")
 
