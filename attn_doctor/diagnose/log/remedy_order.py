@@ -1,5 +1,5 @@
 """Puts last the remedies that are of no use for what the log tells: those that ask for what was done or is there
-already, and those that install a published wheel where none is published.
+already, and those that install a published wheel, or a torch, where none is published for this Python.
 
 Only for logs: on a node, `fix` says why no wheel fits before it plans what comes next.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from packaging.version import Version
+
 from attn_doctor.diagnose.log.done import settings_named
 from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS, changes_nothing
 from attn_doctor.model.facts import FactName, FactSet
@@ -15,9 +17,10 @@ from attn_doctor.model.findings import Finding, Remedy
 from attn_doctor.model.libraries import published
 from attn_doctor.model.remedies import InstallWheel
 from attn_doctor.quick_patterns import when_used
+from attn_doctor.recipes.data.torch_releases import pythons
 from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, node_of
 
-_DONE = FactName.parse("log.done")
+_DONE, _PYTHON = FactName.parse("log.done"), FactName.parse("python.version")
 #: A clause of this kind speaks of what has to go: its switch being there says that it was not done.
 _TAKES_AWAY = when_used(
     r"\b(?:[Ww]ithout|[Uu]nset|[Rr]emove|[Dd]rop|[Ll]eave|[Uu]ninstall|[Nn]o longer|[Nn]ot|out|off|back)\b"
@@ -31,6 +34,9 @@ _PRINTED = {
     "torch.cuda.get_device_capability()": "gpu.0.compute_capability",
     "sys.version": "python.version",
 }
+_PINNED = when_used(r"\btorch==(\d+(?:\.\d+)+)")
+#: The Python of the log is none of a new environment's.
+_ANOTHER_PYTHON = when_used(r"\bconda create\b|\buv venv\b| -m venv\b")
 _PRINTS = when_used(r" -c [\"']import (?:torch|sys)(?:, ?(?:torch|sys))*; ?print\((?P<what>[^\n]*)\)[\"']$")
 
 
@@ -47,6 +53,7 @@ def useful_first(finding: Finding, facts: FactSet) -> list[Remedy]:
             or _only_prints_what_is_known(one, facts)
             or (not missing and changes_nothing(one, facts))
             or (named and _wants_a_wheel_that_is_not(one, facts))
+            or _wants_a_torch_of_another_python(one, facts)
         ),
     )
 
@@ -87,3 +94,19 @@ def _wants_a_wheel_that_is_not(remedy: Remedy, facts: FactSet) -> bool:
             except NoWheel:
                 return True
     return False
+
+
+def _wants_a_torch_of_another_python(remedy: Remedy, facts: FactSet) -> bool:
+    """True where it pins a torch that has no wheel for the log's Python: pip would take the old one off and stop."""
+    python = facts.text(_PYTHON)
+    commands = "\n".join(command for one in remedy.actions for command in one.commands)
+    pinned = _PINNED.search(commands)
+    if python is None or pinned is None or _ANOTHER_PYTHON.search(commands):
+        return False
+    span = pythons(pinned[1])
+    return span is not None and not Version(span[0]) <= Version(python) < _next_minor(span[1])
+
+
+def _next_minor(python: str) -> Version:
+    major, minor = Version(python).release[:2]
+    return Version(f"{major}.{minor + 1}")
