@@ -574,6 +574,7 @@ TERMS: tuple[Term, ...] = (
         ("log.newest_gcc", _T, "the newest gcc that nvcc says it accepts"),
         ("log.module", _T, "the module that an import did not find"),
         ("log.caller", _T, "the distribution of the package whose call fails in another one"),
+        ("log.asked", _T, "the name, attribute or argument that the message misses, as code writes it"),
         ("log.callee", _T, "that of the other one, whose release the first was not written for"),
         ("log.module_package", _T, "the distribution with that module, which asks for torch"),
         ("log.module_plain", _T, "the same, where the distribution does not ask for torch"),

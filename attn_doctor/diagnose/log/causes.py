@@ -10,6 +10,7 @@ from attn_doctor.diagnose.binding import Binding
 from attn_doctor.diagnose.finding import covers, finding_of, with_symptoms
 from attn_doctor.diagnose.log.advice import with_its_own_words
 from attn_doctor.diagnose.log.by_words import with_second_opinion
+from attn_doctor.diagnose.log.choose import chosen
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, patterns_of
 from attn_doctor.diagnose.log.message_facts import of_match
@@ -23,7 +24,7 @@ from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.there_already import in_the_python_that_runs
 from attn_doctor.diagnose.log.two_packages import with_caller
 from attn_doctor.diagnose.log.unmet import drop_unmet
-from attn_doctor.diagnose.log.weigh import Weighed, chosen, weigh
+from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
@@ -126,7 +127,7 @@ def explain(logs: Sequence[Scanned], base: FactSet, shelf: Mapping[str, Recipe] 
         ),
         facts=join(base, _agreed(told)),
         refuted=_refuted(refuted, weighed),
-        knows_a_failure=any(one.says_failed for one in kept),
+        knows_a_failure=any(one.says_what_failed for one in kept),
     )
 
 

@@ -73,6 +73,11 @@ def says_an_error(text: str, level: str = "") -> bool:
     return level in _FAILED or _AT_THE_START.match(text) is not None or _ANYWHERE.search(text) is not None
 
 
+def says_what_failed(text: str, level: str = "") -> bool:
+    """True for a line that says that something failed, and not only that some step did, whose own words stand above."""
+    return says_an_error(text, level) and _OF_A_STEP.match(text.strip()) is None
+
+
 def error_line_of(unit: Unit, *, steps: bool = True) -> int | None:
     """The index of the line of a unit that says that something failed; None where none does, and for exceptions, which
     say it by their class. Without `steps`, lines are passed over that only say that some step failed.
@@ -80,6 +85,6 @@ def error_line_of(unit: Unit, *, steps: bool = True) -> int | None:
     if unit.exception or unit.kind is UnitKind.WARNING:
         return None
     for at, line in enumerate(unit.lines):
-        if says_an_error(line.text, line.level) and (steps or not _OF_A_STEP.match(line.text.strip())):
+        if (says_an_error if steps else says_what_failed)(line.text, line.level):
             return at
     return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable
 
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.finding import asked
-from attn_doctor.diagnose.log.error_lines import says_an_error
+from attn_doctor.diagnose.log.error_lines import says_an_error, says_what_failed
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.strangers import is_elsewhere, may_be_of_any_program
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
@@ -33,7 +33,7 @@ OF_ONE_THING = 60
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
 #: Frames and words of a program that loads its additions one by one, and starts without the one that fails.
-_SURVIVED = when_used(r", in load_(?:custom_node|scripts)\b|^Cannot import [^\n]{1,300} for custom nodes", re.MULTILINE)
+SURVIVED = when_used(r", in load_(?:custom_node|scripts)\b|^Cannot import [^\n]{1,300} for custom nodes", re.MULTILINE)
 #: What a person typed, and a shell repeated: a command is no message of what it does.
 _TYPED = when_used(
     r"^\s*(?:\([\w.-]{1,40}\) ?)?(?:[\w.-]{1,40}@[\w.-]{1,60}[: ][^$#\n]{0,100}[$#]|PS [A-Z]:[^>\n]{0,120}>) ?\S"
@@ -41,20 +41,11 @@ _TYPED = when_used(
 #: What the person says of it, in the first person; what a program printed beside it is nearer to the trouble.
 _TOLD = when_used(r"\b(?:I|[Ww]e|I'm|[Mm]y) (?:\w+ ){0,3}\w")
 #: What a shell or a launcher says of a process that a signal ended: after the program's own warnings it is what counts.
-_ENDED = when_used(
+ENDED = when_used(
     r"^\s*(?:\S{1,80}: line \d+: +\d+ )?(?:Killed|Segmentation fault|Bus error|Illegal instruction)\b(?! by)"
     r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals",
     re.MULTILINE,
 )
-_OF_RANKS = "communication"  # what a message of the other ranks is about
-#: Lines between an exception and what a shell says of the end that it brought.
-_SHORTLY = 40
-#: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
-_INSTALLED_NOTHING = when_used(
-    r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
-    r"|externally-managed-environment|No matching distributions? found for |\bno such option: --"
-)
-_NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 _NO_PARTS = frozenset({"torch"})  # its own files are no extensions of it
 
 
@@ -85,23 +76,30 @@ class Weighed:
         signal ended it.
         """
         unit = self.match.unit
-        raised = bool(unit.exception) or _SURVIVED.search(unit.text) or _ENDED.search(unit.text)
+        raised = bool(unit.exception) or SURVIVED.search(unit.text) or ENDED.search(unit.text)
         return bool(raised) and unit.kind is not UnitKind.WARNING and not self.survived
 
-    @property
-    def on_error(self) -> bool:
+    def _on_error(self, says: Callable[[str, str], bool]) -> bool:
         """Its message is no exception, and a line that says that some program failed."""
         unit = self.match.unit
-        if unit.exception or unit.kind is UnitKind.WARNING or self.survived or _is_told(self.match):
+        if unit.exception or unit.kind is UnitKind.WARNING or self.survived or is_told(self.match):
             return False
         said = next((line for line in unit.lines if line.number == self.match.line), unit.lines[0])
-        return any(says_an_error(line.text, line.level) for line in (unit.lines[0], said))
+        return any(says(line.text, line.level) for line in (unit.lines[0], said))
 
     @property
     def says_failed(self) -> bool:
         """It is of an exception, or of an error of which it knows more than its form."""
-        known = not self.match.pattern.wrapper and not self.match.recipe.is_of_a_grammar
-        return self.failed or (known and self.on_error)
+        return self.failed or (self._is_known and self._on_error(says_an_error))
+
+    @property
+    def says_what_failed(self) -> bool:
+        """The same, and the line is not only the last word of a step whose own error stands above it."""
+        return self.failed or (self._is_known and self._on_error(says_what_failed))
+
+    @property
+    def _is_known(self) -> bool:
+        return not self.match.pattern.wrapper and not self.match.recipe.is_of_a_grammar
 
     @property
     def proven(self) -> bool:
@@ -155,113 +153,7 @@ class Weighed:
         )
 
 
-def outranked(rivals: Iterable[Weighed]) -> set[str]:
-    """The ids of the recipes that others of one unit outrank. Of two that outrank each other the first in order stays:
-    were both beaten, nothing would be told.
-    """
-    beaten = set[str]()
-    for one in sorted(rivals, key=lambda one: one.order):
-        if one.match.recipe.id not in beaten:
-            beaten.update(one.match.pattern.outranks)
-    return beaten
-
-
-def chosen(weighed: list[Weighed]) -> list[Weighed]:
-    """Drops matches that another match explains better."""
-    weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
-    weighed = _ends_behind_what_raised(weighed)
-    by_unit: dict[int, list[Weighed]] = {}
-    for one in weighed:
-        by_unit.setdefault(id(one.match.unit), []).append(one)
-    kept: list[Weighed] = []
-    for rivals in by_unit.values():
-        beaten = outranked(rivals)
-        standing = [one for one in rivals if one.match.recipe.id not in beaten]
-        proven = {one.match.line for one in standing if one.proven}
-        # A proven cause of a line excludes causes of it that are only possible.
-        kept += [one for one in standing if one.proven or one.match.line not in proven]
-    exact = [one for one in kept if one.match.recipe.family is None]
-    known = [one for one in exact if not one.match.pattern.wrapper]
-    if any(one.severity is not Severity.INFO for one in known):
-        return known
-    beaten = outranked(one for one in exact if one.match.pattern.wrapper)
-    families = _families(
-        (one for one in kept if one.match.recipe.id not in beaten), {id(one.match.unit) for one in known}
-    )
-    wrapped = len(known) < len(exact) and all(
-        one.match.pattern.wrapper or one.match.recipe.is_of_a_grammar for one in families
-    )
-    return exact if wrapped else [*known, *families]
-
-
-def _first_of_each(weighed: Iterable[Weighed]) -> list[Weighed]:
-    """Of a recipe's matches in one unit the first that facts did not refuse."""
-    first: dict[tuple[int, str], Weighed] = {}
-    for one in weighed:
-        first.setdefault((id(one.match.unit), one.match.recipe.id), one)
-    return list(first.values())
-
-
-def _what_was_survived_noted(weighed: list[Weighed]) -> list[Weighed]:
-    """The same; of what a program survived a note, where it failed of something else later in the same log."""
-    survived = {id(one.match.unit) for one in weighed if _SURVIVED.search(one.match.unit.text)}
-    ends = [one for one in weighed if one.failed and id(one.match.unit) not in survived] if survived else []
-    return [
-        replace(one, severity=Severity.INFO, survived=True)
-        if id(one.match.unit) in survived
-        and any(end.log == one.log and end.match.unit.first > one.match.unit.last for end in ends)
-        else one
-        for one in weighed
-    ]
-
-
-def _ends_behind_what_raised(weighed: list[Weighed]) -> list[Weighed]:
-    """The same; what a shell or launcher says of the end of a process follows from an exception that stands shortly
-    before it, unless that only tells of other ranks: they may have been ended first.
-    """
-    raised = [
-        one
-        for one in weighed
-        if one.match.unit.exception
-        and one.failed
-        and not one.match.pattern.wrapper
-        and not _ENDED.search(one.match.quoted)
-        and (one.match.recipe.family is None or one.match.recipe.family.about != _OF_RANKS)
-    ]
-    return [
-        replace(one, follows=True)
-        if raised
-        and _ENDED.search(one.match.quoted)
-        and any(end.log == one.log and 0 < one.match.line - end.match.line <= _SHORTLY for end in raised)
-        else one
-        for one in weighed
-    ]
-
-
-def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
-    """The same without modules that are missing, where an installer says in the same log why it put nothing in, and
-    that is known: to install the module again would fail again.
-    """
-    stopped = {one.log for one in weighed if _INSTALLED_NOTHING.search(one.match.unit.text)}
-    return [one for one in weighed if one.log not in stopped or not _NOT_INSTALLED.search(one.match.quoted)]
-
-
-def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:
-    """The families of messages that no recipe explains: one per message; families outside the attention stack only if
-    there is no other.
-    """
-    best: dict[int, Weighed] = {}
-    for one in sorted(kept, key=lambda one: one.order):
-        if one.match.recipe.family is not None and id(one.match.unit) not in explained:
-            best.setdefault(id(one.match.unit), one)
-    printed = {unit: one for unit, one in best.items() if not _is_told(one.match)}
-    best = printed or best
-    ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
-    only_notices = not any(one.says_failed for one in ours) and any(one.says_failed for one in best.values())
-    return list(best.values()) if only_notices else ours or list(best.values())
-
-
-def _is_told(match: Match) -> bool:
+def is_told(match: Match) -> bool:
     """True for a sentence in which a person tells of the trouble."""
     return match.unit.kind is UnitKind.LINE and _TOLD.search(match.quoted) is not None
 

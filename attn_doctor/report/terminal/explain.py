@@ -8,7 +8,7 @@ from typing import IO
 
 from rich.text import Text
 
-from attn_doctor.diagnose.log.error_lines import says_an_error
+from attn_doctor.diagnose.log.error_lines import says_an_error, says_what_failed
 from attn_doctor.machine import faults
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.model.facts import Origin
@@ -176,7 +176,7 @@ def _leading(report: Report) -> list[str]:
     """An error line that nothing knows: it is said first where families alone answer, and of other words."""
     findings = report.diagnosis.findings
     unknown = next((log for log in report.logs if log.unknown and says_an_error(log.unknown)), None)
-    known = any(says_an_error(place.note or "") for one in findings for place in one.locations)
+    known = any(says_what_failed(place.note or "") for one in findings for place in one.locations)
     if unknown is None or known or not findings or not all(one.family for one in findings):
         return []
     return [

@@ -83,3 +83,17 @@ def test_an_error_line_that_nothing_knows_is_said_and_leads_a_notice() -> None:
 
     assert report.logs[0].unknown == "Unsupported backend moon_marlin for moon"
     assert _leading(report) or not report.diagnosis.findings[0].family
+
+
+def test_the_last_word_of_a_step_is_no_known_failure() -> None:
+    """The linker's own error above it, which nothing knows, is said."""
+    report = explain(
+        ExplainRequest(
+            texts=(
+                "import torch\n/usr/bin/ld: error: cannot squash group 7\ncollect2: error: ld returned 1 exit status",
+            )
+        )
+    )
+
+    assert [one.id for one in report.diagnosis.findings] == ["build-code-refused"]
+    assert report.logs[0].unknown == "/usr/bin/ld: error: cannot squash group 7"

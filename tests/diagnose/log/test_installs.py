@@ -8,7 +8,7 @@ from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.engines import engine_of
 from attn_doctor.diagnose.log.images import SIGNS, container_in
 from attn_doctor.diagnose.log.modules_wanted import checkout_of
-from attn_doctor.diagnose.log.two_packages import caller_and_callee
+from attn_doctor.diagnose.log.two_packages import asked_for, caller_and_callee
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Remedy
@@ -104,6 +104,43 @@ SITE = "/env/lib/python3.11/site-packages"
 )
 def test_caller_and_callee_are_two_packages(paths: list[str], message: str, found: tuple[str, str] | None) -> None:
     assert caller_and_callee(paths, message) == found
+
+
+@pytest.mark.parametrize(
+    ("message", "asked"),
+    [
+        ("ImportError: cannot import name 'f' from 'torch._dynamo.eval_frame' (/e/x.py)", "torch._dynamo.eval_frame.f"),
+        ("AttributeError: module 'torch' has no attribute 'dml'", "torch.dml"),
+        ("AttributeError: 'MoonConfig' object has no attribute 'attention_bias'", "MoonConfig.attention_bias"),
+        ("type object 'BACKEND' has no attribute 'EXLLAMA_V1'", "BACKEND.EXLLAMA_V1"),
+        ("TypeError: Mixin._position() takes 3 positional arguments but 4 were given", "Mixin._position()"),
+        ("TypeError: make.<locals>.inner() got an unexpected keyword argument 'cache'", "inner(cache=)"),
+        ("No module named 'vllm.transformers_utils.tokenizer'", "vllm.transformers_utils.tokenizer"),
+        ("No module named 'vllm'", None),  # the whole package is missing
+        ("'NoneType' object has no attribute 'x'", None),
+        ("TypeError: __init__() missing 1 required positional argument: 'x'", None),
+        (
+            "cannot import name 'a' from 'b'\nDuring handling: AttributeError: module 'cc' has no attribute 'd'",
+            "cc.d",
+        ),
+    ],
+)
+def test_what_is_asked_for(message: str, asked: str | None) -> None:
+    assert asked_for(message) == asked
+
+
+def test_the_title_names_what_is_asked_for() -> None:
+    """And says it in general where the message does not."""
+
+    def title(text: str) -> str:
+        (finding,) = explain_text(text, [*bundled(), *families()], FactSet()).diagnosis.findings
+        assert finding.id == "packages-of-two-times"
+        return finding.title
+
+    assert title("import torch\nImportError: cannot import name 'f_x' from").startswith("One package calls another")
+    assert title("AttributeError: 'MoonForCausalLM' object has no attribute 'merge_and_unload'").startswith(
+        "MoonForCausalLM.merge_and_unload: what asks for it was written for another release"
+    )
 
 
 @pytest.mark.parametrize(

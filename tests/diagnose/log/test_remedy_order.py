@@ -57,7 +57,9 @@ def test_no_python_is_told() -> None:
     assert first("python -m pip install torch==2.7.1", "/app") == "pinned"
 
 
-@pytest.mark.parametrize("new", ["uv venv --python 3.12 new", "conda create -n new python=3.12", "python3.12 -m venv new"])
+@pytest.mark.parametrize(
+    "new", ["uv venv --python 3.12 new", "conda create -n new python=3.12", "python3.12 -m venv new"]
+)
 def test_a_new_environment_has_a_python_of_its_own(new: str) -> None:
     command = f"{new} && python -m pip install torch==2.7.1"
 

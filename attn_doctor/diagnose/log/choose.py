@@ -1,0 +1,126 @@
+"""Chooses among weighed matches: those that tell what failed, without what others explain better."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
+from attn_doctor.model.findings import Severity
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.quick_patterns import when_used
+
+_OF_RANKS = "communication"  # what a message of the other ranks is about
+#: Lines between an exception and what a shell says of the end that it brought.
+_SHORTLY = 40
+#: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
+_INSTALLED_NOTHING = when_used(
+    r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
+    r"|externally-managed-environment|No matching distributions? found for |\bno such option: --"
+)
+_NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
+
+
+def outranked(rivals: Iterable[Weighed]) -> set[str]:
+    """The ids of the recipes that others of one unit outrank. Of two that outrank each other the first in order stays:
+    were both beaten, nothing would be told.
+    """
+    beaten = set[str]()
+    for one in sorted(rivals, key=lambda one: one.order):
+        if one.match.recipe.id not in beaten:
+            beaten.update(one.match.pattern.outranks)
+    return beaten
+
+
+def chosen(weighed: list[Weighed]) -> list[Weighed]:
+    """Drops matches that another match explains better."""
+    weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
+    weighed = _ends_behind_what_raised(weighed)
+    by_unit: dict[int, list[Weighed]] = {}
+    for one in weighed:
+        by_unit.setdefault(id(one.match.unit), []).append(one)
+    kept: list[Weighed] = []
+    for rivals in by_unit.values():
+        beaten = outranked(rivals)
+        standing = [one for one in rivals if one.match.recipe.id not in beaten]
+        proven = {one.match.line for one in standing if one.proven}
+        # A proven cause of a line excludes causes of it that are only possible.
+        kept += [one for one in standing if one.proven or one.match.line not in proven]
+    exact = [one for one in kept if one.match.recipe.family is None]
+    known = [one for one in exact if not one.match.pattern.wrapper]
+    if any(one.severity is not Severity.INFO for one in known):
+        return known
+    beaten = outranked(one for one in exact if one.match.pattern.wrapper)
+    families = _families(
+        (one for one in kept if one.match.recipe.id not in beaten), {id(one.match.unit) for one in known}
+    )
+    wrapped = len(known) < len(exact) and all(
+        one.match.pattern.wrapper or one.match.recipe.is_of_a_grammar for one in families
+    )
+    return exact if wrapped else [*known, *families]
+
+
+def _first_of_each(weighed: Iterable[Weighed]) -> list[Weighed]:
+    """Of a recipe's matches in one unit the first that facts did not refuse."""
+    first: dict[tuple[int, str], Weighed] = {}
+    for one in weighed:
+        first.setdefault((id(one.match.unit), one.match.recipe.id), one)
+    return list(first.values())
+
+
+def _what_was_survived_noted(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; of what a program survived a note, where it failed of something else later in the same log."""
+    survived = {id(one.match.unit) for one in weighed if SURVIVED.search(one.match.unit.text)}
+    ends = [one for one in weighed if one.failed and id(one.match.unit) not in survived] if survived else []
+    return [
+        replace(one, severity=Severity.INFO, survived=True)
+        if id(one.match.unit) in survived
+        and any(end.log == one.log and end.match.unit.first > one.match.unit.last for end in ends)
+        else one
+        for one in weighed
+    ]
+
+
+def _ends_behind_what_raised(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; what a shell or launcher says of the end of a process follows from an exception that stands shortly
+    before it, unless that only tells of other ranks: they may have been ended first.
+    """
+    raised = [
+        one
+        for one in weighed
+        if one.match.unit.exception
+        and one.failed
+        and not one.match.pattern.wrapper
+        and not ENDED.search(one.match.quoted)
+        and (one.match.recipe.family is None or one.match.recipe.family.about != _OF_RANKS)
+    ]
+    return [
+        replace(one, follows=True)
+        if raised
+        and ENDED.search(one.match.quoted)
+        and any(end.log == one.log and 0 < one.match.line - end.match.line <= _SHORTLY for end in raised)
+        else one
+        for one in weighed
+    ]
+
+
+def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
+    """The same without modules that are missing, where an installer says in the same log why it put nothing in, and
+    that is known: to install the module again would fail again.
+    """
+    stopped = {one.log for one in weighed if _INSTALLED_NOTHING.search(one.match.unit.text)}
+    return [one for one in weighed if one.log not in stopped or not _NOT_INSTALLED.search(one.match.quoted)]
+
+
+def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:
+    """The families of messages that no recipe explains: one per message; families outside the attention stack only if
+    there is no other.
+    """
+    best: dict[int, Weighed] = {}
+    for one in sorted(kept, key=lambda one: one.order):
+        if one.match.recipe.family is not None and id(one.match.unit) not in explained:
+            best.setdefault(id(one.match.unit), one)
+    printed = {unit: one for unit, one in best.items() if not is_told(one.match)}
+    best = printed or best
+    ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
+    only_notices = not any(one.says_failed for one in ours) and any(one.says_failed for one in best.values())
+    return list(best.values()) if only_notices else ours or list(best.values())
