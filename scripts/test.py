@@ -7,9 +7,12 @@ options of pytest.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -22,6 +25,11 @@ RUNS = (("-n", "2", "-m", "unit"), ("-n", "3", "-m", "not unit"))
 #: The shelf as an installation has it, for the thousand processes that the tests start: parsing takes each a second.
 KEEP = "from attn_doctor.recipes import compiled, kept; compiled.keep(kept.bundled_folder())"
 HOW = ("-n", "2", "--dist", "worksteal")
+#: Linux's file system in memory. The tests write small files by the ten thousand, with fsync: on a slow disk the second
+#: part waited for it a third of its time.
+IN_MEMORY = Path("/dev/shm")
+#: What they write is below 2 GiB; what has to be free there, and of the machine's memory beside it.
+ROOM, MEMORY = 4 << 30, 8 << 30
 
 
 def set_up(backend: str) -> Path:
@@ -34,6 +42,28 @@ def set_up(backend: str) -> Path:
     held.write_text(f"{fresh.TORCH}\n")
     fresh.pip(python, "--constraint", str(held), fresh.X_TRANSFORMERS, "--editable", f"{fresh.ROOT}[dev]")
     return python
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[dict[str, str]]:
+    """The variables that let the tests write into memory, where there is enough; none where somebody chose a folder."""
+    if os.environ.get("TMPDIR") or not _has_room(IN_MEMORY):
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="attn-doctor-tests-", dir=IN_MEMORY, ignore_cleanup_errors=True) as folder:
+        yield {"TMPDIR": folder}
+
+
+def _has_room(folder: Path) -> bool:
+    """True for a folder that programs can be started from, with room for the tests in it and in memory."""
+    try:
+        told = os.statvfs(folder)
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return False
+    starts = not told.f_flag & os.ST_NOEXEC and os.access(folder, os.W_OK)
+    return starts and told.f_bavail * told.f_frsize >= ROOM and free >= MEMORY
 
 
 def main(words: list[str]) -> int:
@@ -60,7 +90,9 @@ def main(words: list[str]) -> int:
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run([str(python), "-c", KEEP], check=True, cwd=fresh.ROOT)
     for run in [tuple(words)] if words else RUNS:
-        ended = subprocess.run([str(python), "-m", "pytest", *HOW, *run], check=False, cwd=fresh.ROOT, env=variables)
+        with scratch() as more:
+            command = [str(python), "-m", "pytest", *HOW, *run]
+            ended = subprocess.run(command, check=False, cwd=fresh.ROOT, env={**variables, **more})
         if ended.returncode:
             return ended.returncode
     return 0

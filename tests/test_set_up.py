@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts import fresh
+from scripts import test as run_tests
 from tests.conftest import CHECKOUT, clean_environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,6 +54,37 @@ def test_where_torch_comes_from(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
 
     assert fresh.torch_source(Path("python"), backend) == (["--index-url", fresh.CPU_INDEX] if own_index else [])
+
+
+class TestScratch:
+    """Where the tests write."""
+
+    def test_a_folder_in_memory_that_is_gone_afterwards(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.delenv("TMPDIR", raising=False)
+        monkeypatch.setattr(run_tests, "IN_MEMORY", tmp_path)
+        monkeypatch.setattr(run_tests, "ROOM", 1)
+        monkeypatch.setattr(run_tests, "MEMORY", 1)
+        with run_tests.scratch() as variables:
+            folder = Path(variables["TMPDIR"])
+            assert folder.parent == tmp_path
+            (folder / "left").touch()
+
+        assert not folder.exists()
+
+    @pytest.mark.parametrize(("name", "value"), [("ROOM", 1 << 60), ("MEMORY", 1 << 60), ("IN_MEMORY", Path("/none"))])
+    def test_where_there_is_no_room_it_stays_as_it_is(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: object
+    ) -> None:
+        monkeypatch.delenv("TMPDIR", raising=False)
+        monkeypatch.setattr(run_tests, "IN_MEMORY", tmp_path)
+        monkeypatch.setattr(run_tests, name, value)
+        with run_tests.scratch() as variables:
+            assert variables == {}
+
+    def test_a_folder_that_somebody_chose_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TMPDIR", "/chosen")
+        with run_tests.scratch() as variables:
+            assert variables == {}
 
 
 @pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").glob("*.svg")), ids=lambda file: file.stem)

@@ -18,10 +18,13 @@ _IMPORTED_FROM = when_used(
 _Q = r"[`'\"]?"
 #: What is asked for, by the grammar of Python's messages; of several in a message the last one is what it is about.
 _ASKED = when_used(
-    rf"cannot import name {_Q}(?P<imported>\w{{1,80}}){_Q} from (?:partially initialized module )?{_Q}(?P<module>[\w.]{{1,120}})"
+    rf"cannot import name {_Q}(?P<imported>\w{{1,80}}){_Q} "
+    rf"from (?:partially initialized module )?{_Q}(?P<module>[\w.]{{1,120}})"
     rf"|module {_Q}(?P<of>[A-Za-z][\w.]{{1,120}}){_Q} has no attribute {_Q}(?P<attribute>\w{{1,80}})"
-    rf"|(?:type object )?{_Q}(?<!\w)(?P<class>(?!NoneType\b)[A-Z]\w{{1,80}}){_Q} (?:object )?has no attribute {_Q}(?P<member>\w{{1,80}})"
-    rf"|\b(?P<function>[A-Za-z_][\w.<>]{{1,120}})\(\) (?:got an unexpected keyword argument {_Q}(?P<argument>\w{{1,80}})"
+    rf"|(?:type object )?{_Q}(?<!\w)(?P<class>(?!NoneType\b)[A-Z]\w{{1,80}}){_Q} "
+    rf"(?:object )?has no attribute {_Q}(?P<member>\w{{1,80}})"
+    rf"|\b(?P<function>[A-Za-z_][\w.<>]{{1,120}})\(\) "
+    rf"(?:got an unexpected keyword argument {_Q}(?P<argument>\w{{1,80}})"
     rf"|takes (?:from )?\w+ |missing \d+ required)"
     rf"|No module named {_Q}(?P<submodule>[A-Za-z]\w{{1,60}}(?:\.\w+)+)"
 )
@@ -50,12 +53,10 @@ def asked_for(message: str) -> str | None:
     """The name, attribute or argument that a message misses, as code writes it: `torch._six`, `Config.bias`,
     `forward(cache=)`, `f()`; None where it says none.
     """
-    found = None
-    for found in _ASKED.finditer(message):
-        pass  # an exception behind others of its chain is what stopped
-    if found is None:
+    every = [*_ASKED.finditer(message)]
+    if not every:
         return None
-    told = found.groupdict()
+    told = every[-1].groupdict()  # behind others of its chain stands the exception that stopped it
     if function := told["function"]:
         name = function.rpartition(".")[2] if "<locals>" in function else function
         if name.startswith("__"):  # before Python 3.10 of no class
