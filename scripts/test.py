@@ -50,7 +50,7 @@ def scratch() -> Iterator[dict[str, str]]:
     if os.environ.get("TMPDIR") or not _has_room(IN_MEMORY):
         yield {}
         return
-    with tempfile.TemporaryDirectory(prefix="attn-doctor-tests-", dir=IN_MEMORY, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="ad-", dir=IN_MEMORY, ignore_cleanup_errors=True) as folder:
         yield {"TMPDIR": folder}
 
 
@@ -91,7 +91,9 @@ def main(words: list[str]) -> int:
     subprocess.run([str(python), "-c", KEEP], check=True, cwd=fresh.ROOT)
     for run in [tuple(words)] if words else RUNS:
         with scratch() as more:
-            command = [str(python), "-m", "pytest", *HOW, *run]
+            # pytest's own folder below it has a name of 25 characters more: sockets of the tests' Slurm may have 107.
+            where = [f"--basetemp={more['TMPDIR']}/t"] if more else []
+            command = [str(python), "-m", "pytest", *HOW, *where, *run]
             ended = subprocess.run(command, check=False, cwd=fresh.ROOT, env={**variables, **more})
         if ended.returncode:
             return ended.returncode
