@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,14 +57,12 @@ def test_verdicts_are_explained(verdict: str) -> None:
     assert f"| `{spoken.of_trace(verdict)}` |" in GLOSSARY
 
 
-def test_confidence_is_explained() -> None:
+@pytest.mark.parametrize("how", [{"certainty": "seen"}, {}, {"by_words": True}], ids=["seen", "likely", "by words"])
+def test_confidence_is_explained(how: dict[str, Any]) -> None:
     """The first word of each confidence."""
-    seen = Finding(id="x", severity=Severity.ERROR, title="", certainty="seen")
+    finding = Finding(id="x", severity=Severity.ERROR, title="", **how)
 
-    assert f"| `{phrases.confidence(seen).partition(':')[0]}` |" in GLOSSARY
-    assert (
-        f"| `{phrases.confidence(Finding(id='x', severity=Severity.ERROR, title='')).partition(':')[0]}` |" in GLOSSARY
-    )
+    assert f"| `{phrases.confidence(finding).partition(':')[0]}` |" in GLOSSARY
 
 
 @pytest.mark.parametrize(
