@@ -44,7 +44,7 @@ def main() -> None:
     texts = [
         (text, recipe.id, is_case)
         for recipe in (*shelf.bundled(), *shelf.families())
-        if has_words(recipe)
+        if recipe.logs and recipe.has_words_of_its_own
         for text, is_case in texts_of(recipe)
     ]
     left_out = set(random.Random(0).sample(range(len(texts)), int(share * len(texts))))
@@ -58,11 +58,6 @@ def main() -> None:
     ranked = [([one.id for one in Words(made).ranked(text)[:5]], name) for text, name in asked]
     first, five = sum(found[:1] == [name] for found, name in ranked), sum(name in found for found, name in ranked)
     print(f"of {len(asked)} cases left out {first} are named first, {five} among five")
-
-
-def has_words(recipe: Recipe) -> bool:
-    """Whether a recipe can be told by its words."""
-    return bool(recipe.logs) and not recipe.says_where and not recipe.is_of_a_grammar
 
 
 def texts_of(recipe: Recipe) -> list[tuple[str, bool]]:

@@ -258,6 +258,11 @@ class Recipe:
         return self.family is not None and self.rank >= _OF_A_GRAMMAR
 
     @property
+    def has_words_of_its_own(self) -> bool:
+        """It says more than where a trouble is, and knows messages by more than their grammar."""
+        return not (self.says_where or self.is_of_a_grammar)
+
+    @property
     def cases(self) -> tuple[Case, ...]:
         """The recipe's own tests."""
         return tuple(map(Case.of_table, self.case_tables))

@@ -188,7 +188,7 @@ def _against(spot: Spot, node: PlannedNode) -> Obstacle | None:
     if told is None:
         words = f"which Pythons torch {spot.torch} has wheels for is not in the shelf's tables: they begin with 2.4"
         return Obstacle(about="torch", words=words, by_python=True)
-    if not Version(told[0]) <= Version(node.python) <= Version(told[1]):
+    if not torch_releases.has_wheels_for(spot.torch, node.python):
         words = f"torch {spot.torch} has wheels for Python {told[0]} to {told[1]}, not {node.python}"
         return Obstacle(about="torch", words=words, by_python=True)
     if not spot.cuda:

@@ -140,9 +140,7 @@ def _nearest(scanned: Sequence[Scanned], told: Explained, recipes: Sequence[Reci
     """What to look at where nothing is known, or no more than what the log is about."""
     known = {recipe.id: recipe for recipe in recipes}
     named = [known[one.id] for one in told.diagnosis.findings if one.id in known]
-    if told.facts.text(_OF_LEARNING) != "shown" or not all(
-        recipe.says_where or recipe.is_of_a_grammar for recipe in named
-    ):
+    if told.facts.text(_OF_LEARNING) != "shown" or any(recipe.has_words_of_its_own for recipe in named):
         return ()
     text = "\n".join(log.text for log in scanned if log.text)
     told_already = {one.id for one in named}

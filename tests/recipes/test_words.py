@@ -15,7 +15,7 @@ MAKE = "python bench/train_words.py makes the file anew"
 
 def with_words() -> list[Recipe]:
     every = (*shelf.bundled(), *shelf.families())
-    return [one for one in every if one.logs and not one.says_where and not one.is_of_a_grammar]
+    return [one for one in every if one.logs and one.has_words_of_its_own]
 
 
 class TestTheFile:

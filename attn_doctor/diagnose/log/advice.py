@@ -82,7 +82,7 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
     advice = facts.value(_ADVICE)
     family = recipe.family
     knows_less = (
-        _SWITCH.search(str(advice)) if family is None else family.ours or recipe.says_where or recipe.is_of_a_grammar
+        _SWITCH.search(str(advice)) if family is None else family.ours or not recipe.has_words_of_its_own
     )
     if advice is None or not knows_less:
         return recipe

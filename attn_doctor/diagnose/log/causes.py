@@ -22,7 +22,7 @@ from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.there_already import in_the_python_that_runs
-from attn_doctor.diagnose.log.two_packages import with_caller
+from attn_doctor.diagnose.log.two_packages import with_the_call
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.diagnose.placeholders import filled
@@ -212,7 +212,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     facts = first.facts if first.facts.value(_PYTHON) else first.facts.with_facts([_ANY_PYTHON])
     unit = first.match.unit
     paths = [path for path, _ in unit.frames]
-    facts = with_caller(with_what_brings_it(facts, paths, unit.message), paths, unit.message)
+    facts = with_the_call(with_what_brings_it(facts, paths, unit.message), paths, unit.message)
     recipe, facts = beside_its_partners(for_users(first.match.recipe, facts), facts, first.binding, unit.text)
     recipe, facts = with_its_pip(in_the_python_that_runs(recipe, facts, unit), facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)

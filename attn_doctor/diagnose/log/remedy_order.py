@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from packaging.version import Version
-
 from attn_doctor.diagnose.log.done import settings_named
 from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS, changes_nothing
 from attn_doctor.model.facts import FactName, FactSet
@@ -17,7 +15,7 @@ from attn_doctor.model.findings import Finding, Remedy
 from attn_doctor.model.libraries import published
 from attn_doctor.model.remedies import InstallWheel
 from attn_doctor.quick_patterns import when_used
-from attn_doctor.recipes.data.torch_releases import pythons
+from attn_doctor.recipes.data.torch_releases import has_wheels_for
 from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, node_of
 
 _DONE, _PYTHON = FactName.parse("log.done"), FactName.parse("python.version")
@@ -103,10 +101,4 @@ def _wants_a_torch_of_another_python(remedy: Remedy, facts: FactSet) -> bool:
     pinned = _PINNED.search(commands)
     if python is None or pinned is None or _ANOTHER_PYTHON.search(commands):
         return False
-    span = pythons(pinned[1])
-    return span is not None and not Version(span[0]) <= Version(python) < _next_minor(span[1])
-
-
-def _next_minor(python: str) -> Version:
-    major, minor = Version(python).release[:2]
-    return Version(f"{major}.{minor + 1}")
+    return has_wheels_for(pinned[1], python) is False

@@ -38,7 +38,7 @@ _PASSES_ON = when_used(
 _CALLED_OTHERWISE = {"nemo": "nemo-toolkit", "megatron": "megatron-core"}
 
 
-def with_caller(facts: FactSet, paths: Iterable[str], message: str) -> FactSet:
+def with_the_call(facts: FactSet, paths: Iterable[str], message: str) -> FactSet:
     """The facts, with the two packages where the message and the files in its frames tell both, and with what is asked
     for where the message says it.
     """

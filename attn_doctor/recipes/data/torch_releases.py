@@ -325,6 +325,15 @@ def pythons(release: str) -> tuple[str, str] | None:
     return (told[0], told[1]) if told else None
 
 
+def has_wheels_for(release: str, python: str) -> bool | None:
+    """Whether the registry has wheels of this torch for a Python, 3.12 or 3.12.4; None where the table does not say."""
+    told = pythons(release)
+    if told is None:
+        return None
+    oldest, newest = (Version(one).release[:2] for one in told)
+    return oldest <= Version(python).release[:2] <= newest
+
+
 def registry_cuda_majors(package: str) -> tuple[int, ...] | None:
     """The CUDA majors of a partner's builds in package registries; None when any will do."""
     name = canonical_name(package)
