@@ -81,9 +81,7 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
     """
     advice = facts.value(_ADVICE)
     family = recipe.family
-    knows_less = (
-        _SWITCH.search(str(advice)) if family is None else family.ours or not recipe.has_words_of_its_own
-    )
+    knows_less = _SWITCH.search(str(advice)) if family is None else family.ours or not recipe.has_words_of_its_own
     if advice is None or not knows_less:
         return recipe
     if family is None and (_AMOUNT.match(str(advice)) or _has_its_switch(recipe, str(advice))):
