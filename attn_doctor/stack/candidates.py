@@ -12,6 +12,7 @@ from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.data import torch_releases, wheels
 from attn_doctor.recipes.data.drivers import oldest_for_cuda
 from attn_doctor.recipes.data.stack_packages import StackPackage, as_capability, stack_package
+from attn_doctor.recipes.data.torch_pythons import has_wheels_for, pythons
 from attn_doctor.recipes.data.torch_releases import Build
 from attn_doctor.stack.wants import Want
 
@@ -168,7 +169,7 @@ def _made_for(want: Want, row: StackPackage, spot: Spot) -> SpecifierSet | Obsta
 
 def _of_release(release: str, node: PlannedNode, limits: Limits) -> Iterator[Spot]:
     if limits.build == CPU:
-        if torch_releases.pythons(release):
+        if pythons(release):
             channel = Channel.REGISTRY if limits.registry_is_cpu else Channel.TORCH_INDEX
             yield Spot(torch=release, cuda="", channel=channel)
         return
@@ -184,11 +185,11 @@ def _of_release(release: str, node: PlannedNode, limits: Limits) -> Iterator[Spo
 
 def _against(spot: Spot, node: PlannedNode) -> Obstacle | None:
     """Why the node cannot run that build."""
-    told = torch_releases.pythons(spot.torch)
+    told = pythons(spot.torch)
     if told is None:
         words = f"which Pythons torch {spot.torch} has wheels for is not in the shelf's tables: they begin with 2.4"
         return Obstacle(about="torch", words=words, by_python=True)
-    if not torch_releases.has_wheels_for(spot.torch, node.python):
+    if not has_wheels_for(spot.torch, node.python):
         words = f"torch {spot.torch} has wheels for Python {told[0]} to {told[1]}, not {node.python}"
         return Obstacle(about="torch", words=words, by_python=True)
     if not spot.cuda:

@@ -8,6 +8,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from attn_doctor.recipes.data import stack_packages, torch_releases, wheels
+from attn_doctor.recipes.data.torch_pythons import pythons
 from attn_doctor.recipes.kept import bundled_folder
 
 if sys.version_info >= (3, 11):
@@ -49,7 +50,7 @@ def test_tables_agree() -> None:
         row = stack_packages.stack_package(name)
         assert row is not None
         assert row.registry == "source"
-    told = [torch_releases.pythons(one) for one in torch_releases.releases()]
+    told = [pythons(one) for one in torch_releases.releases()]
     assert all(one is None or len(one) == 2 for one in told)
 
 

@@ -22,7 +22,7 @@ from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.flash_since import flash_since
 from attn_doctor.recipes.data.new_names import new_name
-from attn_doctor.recipes.data.torch_releases import pythons
+from attn_doctor.recipes.data.torch_pythons import pythons
 from attn_doctor.recipes.data.torch_symbols import has_symbol
 
 _SDPA = when_used(

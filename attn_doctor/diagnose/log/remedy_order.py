@@ -15,7 +15,7 @@ from attn_doctor.model.findings import Finding, Remedy
 from attn_doctor.model.libraries import published
 from attn_doctor.model.remedies import InstallWheel
 from attn_doctor.quick_patterns import when_used
-from attn_doctor.recipes.data.torch_releases import has_wheels_for
+from attn_doctor.recipes.data.torch_pythons import has_wheels_for
 from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, node_of
 
 _DONE, _PYTHON = FactName.parse("log.done"), FactName.parse("python.version")

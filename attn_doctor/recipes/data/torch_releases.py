@@ -318,22 +318,6 @@ def has_new_abi(build: Build) -> bool | None:
     return build.cuda in row["new_abi"] if "new_abi" in row else True
 
 
-def pythons(release: str) -> tuple[str, str] | None:
-    """The oldest and the newest Python of the registry's wheels; None where the table does not say."""
-    row: dict[str, Any] = next((one for one in _table()["release"] if release in one["versions"]), {})
-    told = row.get("python") or _table()["older_pythons"].get(release.rpartition(".")[0])
-    return (told[0], told[1]) if told else None
-
-
-def has_wheels_for(release: str, python: str) -> bool | None:
-    """Whether the registry has wheels of this torch for a Python, 3.12 or 3.12.4; None where the table does not say."""
-    told = pythons(release)
-    if told is None:
-        return None
-    oldest, newest = (Version(one).release[:2] for one in told)
-    return oldest <= Version(python).release[:2] <= newest
-
-
 def registry_cuda_majors(package: str) -> tuple[int, ...] | None:
     """The CUDA majors of a partner's builds in package registries; None when any will do."""
     name = canonical_name(package)
