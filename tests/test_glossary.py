@@ -57,7 +57,11 @@ def test_verdicts_are_explained(verdict: str) -> None:
     assert f"| `{spoken.of_trace(verdict)}` |" in GLOSSARY
 
 
-@pytest.mark.parametrize("how", [{"certainty": "seen"}, {}, {"by_words": True}], ids=["seen", "likely", "by words"])
+@pytest.mark.parametrize(
+    "how",
+    [{"certainty": "seen"}, {}, {"by_words": True}, {"possible": True}],
+    ids=["seen", "likely", "words", "possible"],
+)
 def test_confidence_is_explained(how: dict[str, Any]) -> None:
     """The first word of each confidence."""
     finding = Finding(id="x", severity=Severity.ERROR, title="", **how)

@@ -59,6 +59,7 @@ def to_json(finding: Finding) -> dict[str, Any]:
         "rank": finding.rank,
         "family": finding.family,
         **({"by_words": True} if finding.by_words else {}),
+        **({"possible": True} if finding.possible else {}),
         "origin": finding.origin,
         "accepted": None
         if finding.accepted is None
@@ -109,6 +110,7 @@ def from_json(written: dict[str, Any]) -> Finding:
         rank=written["rank"],
         family=written.get("family") is True,  # older reports have no such key
         by_words=written.get("by_words") is True,
+        possible=written.get("possible") is True,
         origin=written["origin"],
         accepted=None if accepted is None else Acceptance(**accepted),
     )

@@ -115,6 +115,12 @@ class Finding:
     """It is no cause but a family of them: its remedies are checks that split it."""
     by_words: bool = False
     """No pattern of it stands in the log: all its words together are those of this trouble's cases."""
+    possible: bool = False
+    """One of those that a log may be of, and none of which is stated: its checks, if it has any, decide."""
+
+    def is_a_look(self, remedy: Remedy) -> bool:
+        """Whether a step only looks: a check of a family that splits its causes, and no step that facts chose."""
+        return self.family and remedy.safety is Safety.DISPLAY_ONLY
 
     @property
     def rests_on_assumption(self) -> bool:

@@ -122,7 +122,8 @@ def explain(logs: Sequence[Scanned], base: FactSet, shelf: Mapping[str, Recipe] 
             open_questions=tuple(
                 OpenQuestion(recipe=finding.id, title=finding.title, undecided=group[0].undecided)
                 for finding, group in zip(findings, leading, strict=True)
-                if not group[0].proven and not finding.family and (group[0].undecided or _has_rival(group[0], leading))
+                if not (group[0].proven or finding.family or finding.possible)
+                and (group[0].undecided or _has_rival(group[0], leading))
             ),
         ),
         facts=join(base, _agreed(told)),
@@ -230,9 +231,16 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
             dict.fromkeys((*first.evidence, *(fact for fact in spoken if fact in first.evidence or _telling(fact))))
         ),
         known_problems=told_plainly(finding.known_problems),
-        remedies=tuple({one.id: _plain(one) for one in useful_first(finding, facts)}.values()),
+        remedies=_steps(finding, facts, possible=bool(first.place)),
         by_words=first.by_words,
+        possible=bool(first.place),
     )
+
+
+def _steps(finding: Finding, facts: FactSet, *, possible: bool) -> tuple[Remedy, ...]:
+    """What to do, the most useful first; of what is only possible, what tells whether it is that comes first."""
+    steps = tuple({one.id: _plain(one) for one in useful_first(finding, facts)}.values())
+    return tuple(sorted(steps, key=lambda one: not finding.is_a_look(one))) if possible else steps
 
 
 def from_words_alone(recipe: Recipe) -> Finding:

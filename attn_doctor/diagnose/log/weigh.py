@@ -69,6 +69,8 @@ class Weighed:
     """It only says how a process ended that had raised before."""
     by_words: bool = False
     """No pattern of it stands there: the words are those of its cases (by_words.py)."""
+    place: int = 0
+    """Among those that are possible and of which none is stated (by_words.py), from 1; 0 for what is stated."""
 
     @property
     def failed(self) -> bool:
@@ -113,7 +115,7 @@ class Weighed:
         exception that is known by its grammar alone stands behind a line of which one thing is known.
         """
         failed = self.failed and not self.match.pattern.wrapper
-        if self.by_words:
+        if self.place:
             return 0
         if self.follows:
             return 6
@@ -137,11 +139,12 @@ class Weighed:
         return self.survived or on
 
     @property
-    def order(self) -> tuple[int, int, bool, bool, int, int, int, int, int, int]:
+    def order(self) -> tuple[int, int, int, bool, bool, int, int, int, int, int, int]:
         """Sort key; the smallest comes first."""
         return (
             self.severity.rank,
             self._standing,
+            self.place,
             self.match.pattern.wrapper,
             self._is_notice,
             self.match.unit.depth,

@@ -46,8 +46,10 @@ class _Block:
 
 def answer(findings: Sequence[Finding], console: ReportConsole, *, room: int) -> None:
     """Writes the findings in no more lines than there is room for: the first in short, of the others their titles."""
-    first, others = findings[0], findings[1:]
-    blocks = [*_of(first, console), *_others(others, console)]
+    possible = [one for one in findings if one.possible]
+    told = possible if len(possible) > 1 else findings[:1]
+    blocks = [*(_possible(told, console) if told is possible else _of(told[0], console))]
+    blocks += _others([one for one in findings if one not in told], console)
     for line in _fitted(blocks, room):
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
@@ -66,23 +68,48 @@ def hidden(findings: Sequence[Finding]) -> str:
     return say("-v shows: {hidden}.", hidden=say(", ").join(parts))
 
 
-def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
+def _head(finding: Finding, name: str, sure: str) -> _Block:
     place = finding.locations[0] if finding.locations else None
     where = f"  {say(place.file)}" + (f":{place.line}" if place.line else "") if place else ""
+    severity = (f"[{say(finding.severity.value)}]", SEVERITY_STYLES[finding.severity])
+    return _Block(lines=[Text.assemble(severity, (f" {name}", "bold"), where, (sure, "dim"))])
+
+
+def _line_of(finding: Finding, console: ReportConsole) -> list[_Block]:
+    place = finding.locations[0] if finding.locations else None
+    if place is None or not place.note:
+        return []
+    return [_Block(lines=_quoted(say("line {line}", line=place.line), place.note, console), urgency=6)]
+
+
+def _page(finding: Finding) -> list[_Block]:
+    page = advice.page(finding)
+    return [_Block(lines=[Text(f"  {padded(say('page'), _LABEL)} ", style="dim") + Text(page)])] if page else []
+
+
+def _possible(findings: Sequence[Finding], console: ReportConsole) -> list[_Block]:
+    """Those between which nothing decides: of each what it is, and what tells whether it is that."""
+    first = findings[0]
+    blocks = [_head(first, say("not decided"), say("  one of these, the likelier first")), *_line_of(first, console)]
+    for number, one in enumerate(findings, start=1):
+        blocks.append(_Block(lines=_row(str(number), f"{one.id}: {one_line(one.title)}", console), most=2, urgency=2))
+        for remedy in one.remedies[:1]:
+            blocks += _remedy(advice.label(one, remedy), remedy, console, most=2)
+        if not one.remedies:
+            blocks.append(_told("why", one.why, console, urgency=4))
+    return [*blocks, *_page(first)]
+
+
+def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     seen = finding.certainty == "seen"
-    if finding.by_words:
+    if finding.possible:
+        sure = say("  possible")
+    elif finding.by_words:
         sure = say("  by its words")
     else:
         sure = say("  family") if finding.family else say("  confirmed") if seen else say("  likely")
-    head = Text.assemble(
-        (f"[{say(finding.severity.value)}]", SEVERITY_STYLES[finding.severity]),
-        (f" {finding.id}", "bold"),
-        where,
-        (sure, "dim"),
-    )
-    blocks = [_Block(lines=[head]), _Block(lines=_wrapped(one_line(finding.title), console, indent=2), urgency=2)]
-    if place and place.note:
-        blocks.append(_Block(lines=_quoted(say("line {line}", line=place.line), place.note, console), urgency=6))
+    title = _Block(lines=_wrapped(one_line(finding.title), console, indent=2), urgency=2)
+    blocks = [_head(finding, finding.id, sure), title, *_line_of(finding, console)]
     on = phrases.shortened(phrases.telling(finding.subjects, finding.title))
     if on:
         blocks.append(_Block(lines=_row("on", on, console)))
@@ -96,7 +123,7 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     if finding.family:
         before = ""
         for remedy in finding.remedies:
-            label = "check" if advice.is_a_look(finding, remedy) else "fix"
+            label = advice.label(finding, remedy)
             blocks += _remedy(label if label != before else "", remedy, console, most=3 if before else 4)
             before = label
     elif finding.remedies:
@@ -106,9 +133,7 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
             blocks.append(_Block(lines=_row("else", others[0].title, console), urgency=5))
     elif finding.severity is not Severity.INFO:
         blocks.append(_Block(lines=_row("fix", say("none is known for what the log tells"), console)))
-    if page := advice.page(finding):
-        blocks.append(_Block(lines=[Text(f"  {padded(say('page'), _LABEL)} ", style="dim") + Text(page)]))
-    return blocks
+    return [*blocks, *_page(finding)]
 
 
 def _remedy(label: str, remedy: Remedy, console: ReportConsole, *, most: int = 4) -> list[_Block]:

@@ -129,7 +129,7 @@ class Page:
         """The first remedy: its commands, or what a person has to do."""
         if finding.family:
             first = finding.remedies[0] if finding.remedies else None
-            label = "check" if first is None or advice.is_a_look(finding, first) else "fix"
+            label = advice.label(finding, first) if first else "check"
             self._row(label, first.title if first else finding.why)
         elif finding.remedies:
             self.remedy("fix", finding.remedies[0])

@@ -165,7 +165,7 @@ class Writer:
         if len(also) > _MOST_PLACES and not self._verbose:
             self._row("", say("and {number} more (-v)", number=len(also) - _MOST_PLACES))
         for number, remedy in enumerate(finding.remedies, start=1):
-            self._remedy("check" if advice.is_a_look(finding, remedy) else "fix", number, remedy)
+            self._remedy(advice.label(finding, remedy), number, remedy)
         if not finding.remedies and finding.severity is not Severity.INFO:
             self._row("fix", say("none is known for this node"))
         if finding.known_problems:
@@ -186,7 +186,7 @@ class Writer:
             self._row("what", what)
         self._row("why" if not finding.family else "what", finding.why)
         for number, remedy in enumerate(finding.remedies, start=1):
-            self._remedy("check" if advice.is_a_look(finding, remedy) else "fix", number, remedy)
+            self._remedy(advice.label(finding, remedy), number, remedy)
         if finding.known_problems:
             self._row("note", finding.known_problems)
         for number, url in enumerate(finding.references):
@@ -199,7 +199,7 @@ class Writer:
 
     def _remedy(self, label: str, number: int, remedy: Remedy) -> None:
         why = say(": {why}", why=remedy.why_this_safety) if remedy.why_this_safety else ""
-        safety = say("  ({safety})", safety=f"{say(remedy.safety.value)}{why}") if label == "fix" else ""
+        safety = say("  ({safety})", safety=f"{say(remedy.safety.value)}{why}") if label != "check" else ""
         self._row(label if number == 1 else "", f"{number}. {remedy.title}", safety)
         for one in remedy.actions:
             for words in (one.action.advice, one.action.hint):

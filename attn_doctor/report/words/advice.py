@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model import recipe_pages
-from attn_doctor.model.findings import Finding, Remedy, Safety
+from attn_doctor.model.findings import Finding, Remedy
 from attn_doctor.report.language import say
 
 
@@ -36,9 +36,13 @@ def page(finding: Finding, *, shown_around: bool = False) -> str:
     return recipe_pages.address(finding) or (command if shown_around else as_typed(command))
 
 
-def is_a_look(finding: Finding, remedy: Remedy) -> bool:
-    """Whether a step only looks: a check of a family that splits its causes, and no step that facts chose."""
-    return bool(finding.family) and remedy.safety is Safety.DISPLAY_ONLY
+def label(finding: Finding, remedy: Remedy) -> str:
+    """What stands before a step, not yet translated: `if so` where it helps only if the finding is the one of several
+    that it may be.
+    """
+    if finding.is_a_look(remedy):
+        return "check"
+    return "if so" if finding.possible else "fix"
 
 
 def plain(finding: Finding) -> Iterator[str]:
@@ -46,8 +50,8 @@ def plain(finding: Finding) -> Iterator[str]:
     if finding.why:
         yield one_line(finding.why)
     for number, remedy in enumerate(finding.remedies, start=1):
-        label = say("Check") if is_a_look(finding, remedy) else say("Fix")
-        yield f"{label} {number}: {one_line(remedy.title)} ({say(remedy.safety.value)})"
+        head = say(label(finding, remedy).capitalize())
+        yield f"{head} {number}: {one_line(remedy.title)} ({say(remedy.safety.value)})"
         yield from (f"  {words}" for words in by_hand(remedy))
         yield from (f"  {'$ ' if typed else ''}{text}" for text, typed in commands(remedy))
     if finding.known_problems:

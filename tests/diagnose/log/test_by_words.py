@@ -14,6 +14,8 @@ from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data.words import Ranked
+from attn_doctor.report import picker
+from attn_doctor.report.renderer import EXPLAIN, Manner
 from attn_doctor.report.terminal import explain as page
 from attn_doctor.workflows import explain as workflow
 from attn_doctor.workflows.explain import ExplainRequest, explain
@@ -34,6 +36,10 @@ def ids(text: str, **options: object) -> list[str]:
     return [one.id for one in told(text, **options)[0].diagnosis.findings]
 
 
+def possible(text: str, **options: object) -> list[str]:
+    return [one.id for one in told(text, **options)[0].diagnosis.findings if one.possible]
+
+
 class Says:
     """In the place of the model: it always ranks the same."""
 
@@ -49,53 +55,113 @@ def says(monkeypatch: pytest.MonkeyPatch, *ranked: tuple[str, float]) -> None:
 
 
 class TestSecondOpinion:
-    """Where a family leads that the words are not of."""
+    """Where a family leads that the words are not of: nothing is stated, and what is possible stands in order."""
 
     def test_a_message_that_was_cut(self) -> None:
         """No pattern of the cause has its end; its words are of no other trouble."""
         report, text = told(CUT)
         first, second = report.diagnosis.findings
 
-        assert (first.id, first.by_words, first.certainty) == ("gpu-before-ampere", True, "inferred")
-        assert (second.id, second.by_words) == (FAMILY, False)
+        assert (first.id, first.by_words, first.possible) == ("gpu-before-ampere", True, True)
+        assert (second.id, second.by_words, second.possible) == (FAMILY, False, True)
         assert report.exit_status == Status.HEALTHY  # it is no more than a note, as a family is
-        assert "by its words" in text
+        assert "] not decided  the text:2  one of these, the likelier first" in text
+        assert text.index("1       gpu-before-ampere: ") < text.index(f"2       {FAMILY}: ")
+        assert "  if so   " in text
+        assert "  fix     " not in text
+        assert "open:" not in text
         assert len(text.splitlines()) <= 15
 
     def test_it_is_written_and_read(self) -> None:
         written = report_v1.to_json(told(CUT)[0])
+        again = report_v1.from_json(written).diagnosis.findings
 
-        assert [one.get("by_words") for one in written["findings"]] == [True, None]
-        assert [one.by_words for one in report_v1.from_json(written).diagnosis.findings] == [True, False]
+        assert [(one.get("by_words"), one.get("possible")) for one in written["findings"]] == [
+            (True, True),
+            (None, True),
+        ]
+        assert [(one.by_words, one.possible) for one in again] == [(True, True), (False, True)]
 
-    def test_a_verbose_page_says_what_that_means(self) -> None:
+    @pytest.mark.parametrize("form", ["text", "plain", "html", "markdown"])
+    def test_every_page_says_what_that_means(self, form: str) -> None:
         stream = io.StringIO()
-        page.write(told(CUT)[0], stream, verbose=True)
+        picker.pick(EXPLAIN, form).write(told(CUT)[0], stream, Manner(verbose=True))
+        shown = " ".join(stream.getvalue().split())
 
-        assert "no pattern of it stands in the log" in " ".join(stream.getvalue().split())
+        assert "possible: the log does not decide between this and others" in shown
+        assert "Fix 1:" not in shown
 
     def test_words_that_agree_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         says(monkeypatch, ("gpu-before-ampere", 0.5), ("nvcc-missing", 0.2), (FAMILY, -0.9))
 
+        assert possible(CUT) == []
         assert ids(CUT) == [FAMILY]
 
-    def test_words_that_are_not_sure_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        says(monkeypatch, ("gpu-before-ampere", -0.31))
+    @pytest.mark.parametrize(
+        ("scores", "order"),
+        [
+            ((-0.44,), ["gpu-before-ampere", FAMILY]),  # likelier than the family
+            ((-0.46,), [FAMILY, "gpu-before-ampere"]),
+            ((-0.69, -0.69), [FAMILY, "gpu-before-ampere"]),  # only the nearest is told from so far
+            ((-0.71,), [FAMILY]),
+            ((-0.1, -0.2, -0.3), ["gpu-before-ampere", "nvcc-missing", FAMILY]),
+        ],
+    )
+    def test_the_likelier_first(
+        self, monkeypatch: pytest.MonkeyPatch, scores: tuple[float, ...], order: list[str]
+    ) -> None:
+        says(monkeypatch, *zip(["gpu-before-ampere", "nvcc-missing", "gcc-too-new-for-nvcc"], scores, strict=False))
 
-        assert ids(CUT) == [FAMILY]
+        assert possible(CUT) == order
+
+    def test_a_family_alone_is_possible_and_its_checks_stand_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("gpu-before-ampere", -0.9))
+        report, text = told("ImportError: Please install FlashInfer to use its backend: pip install flashinfer-python")
+        (finding,) = report.diagnosis.findings
+
+        assert (finding.id, finding.possible) == ("package-missing", True)
+        looks = [finding.is_a_look(one) for one in finding.remedies]
+        assert looks == sorted(looks, reverse=True)
+        assert looks[0]
+        assert not looks[-1]
+        assert "  possible\n" in text
+        assert text.index("  check   ") < text.index("  if so   ")
+
+    def test_a_message_that_a_pattern_knows_whole_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Unless the words are near to another."""
+        family = "code-for-another-gpu-in-the-build"
+        text = "torch\nFeature 'f16 arithmetic and compare instructions' requires .target sm_53 or higher"
+        says(monkeypatch, ("nvcc-missing", -0.5))
+        assert (ids(text), possible(text)) == ([family], [])
+
+        says(monkeypatch, ("nvcc-missing", -0.4))
+        assert possible(text) == ["nvcc-missing", family]
+
+    def test_a_family_that_another_line_has_and_the_words_too_leads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        text = (
+            "ImportError: Please install FlashInfer to use its backend: pip install flashinfer-python\n"
+            "step 1\nstep 2\n"
+            "RuntimeError: FlashAttention only supports Ampere GP"
+        )
+        says(monkeypatch, ("nvcc-missing", -0.9))
+        before = ids(text)
+        says(monkeypatch, (before[1], -0.9))
+
+        assert possible(text)[:2] == [before[1], before[0]]
+        assert [one.by_words for one in told(text)[0].diagnosis.findings][:2] == [False, False]
 
     def test_what_facts_speak_against_is_passed_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A node that has an Ampere GPU has none before it; the next that is sure is told."""
+        """A node that has an Ampere GPU has none before it; the next that is near is told."""
         says(monkeypatch, ("gpu-before-ampere", 0.5), ("nvcc-missing", 0.1))
 
-        assert ids(CUT) == ["gpu-before-ampere", FAMILY]
-        assert ids(CUT, gpu="a100") == ["nvcc-missing", FAMILY]
+        assert possible(CUT) == ["gpu-before-ampere", "nvcc-missing", FAMILY]
+        assert possible(CUT, gpu="a100") == ["nvcc-missing", FAMILY]
 
     def test_a_wide_family_is_not_told_by_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its words stand in any message."""
         says(monkeypatch, ("packages-of-two-times", 0.9))
 
-        assert ids(CUT) == [FAMILY]
+        assert possible(CUT) == [FAMILY]
 
     def test_a_recipe_that_matches_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
         text = "RuntimeError: FlashAttention only support fp16 and bf16 data type"
@@ -103,19 +169,22 @@ class TestSecondOpinion:
         says(monkeypatch, ("nvcc-missing", 0.9))
 
         assert ids(text) == before
+        assert possible(text) == []
         assert "nvcc-missing" not in before
 
     def test_a_log_that_is_not_known_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
         says(monkeypatch, ("nvcc-missing", 0.9))
 
         assert ids("import torch\nValueError: my own words") == ["exception-nobody-knows"]
+        assert possible("import torch\nValueError: my own words") == []
         assert ids("nothing at all") == []
 
     def test_a_recipe_that_was_not_asked_for_is_not_told(self) -> None:
-        assert ids(CUT, skip=("gpu-before-ampere",)) == [FAMILY]
+        assert "gpu-before-ampere" not in ids(CUT, skip=("gpu-before-ampere",))
 
     def test_a_long_log_has_no_words_of_its_own(self) -> None:
         assert ids("step 1\n" * 10_000 + CUT) == [FAMILY]
+        assert possible("step 1\n" * 10_000 + CUT) == []
 
     def test_a_model_that_cannot_be_read_costs_no_answer(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         def broken() -> None:
@@ -161,6 +230,7 @@ class TestNear:
         found, other = "windows-finds-no-program", "ffmpeg-not-found"
         typed = f"/home/{'u' * 90}/bin/attn-doctor explain ID"
         monkeypatch.setattr(page, "as_typed", lambda _command: typed)
+        says(monkeypatch, ("nvcc-missing", -0.9))
         monkeypatch.setattr(
             workflow, "nearest", lambda _text, recipes: tuple(one for one in recipes if one.id in (found, other))
         )
