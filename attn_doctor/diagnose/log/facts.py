@@ -104,6 +104,8 @@ _GUESSED = when_used(
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
 _TORCH_THERE, _SUBJECT, _AT_USE = "package.torch.version", "subject.package", "log.built_at_use"
+#: pip builds in an environment of its own, with the newest torch: none of what is said from there on is of the one there.
+_BESIDE = when_used(r"pip-build-env-\w+[/\\]overlay[/\\].{0,60}?site-packages[/\\]torch[/\\]")
 _BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
@@ -141,7 +143,7 @@ class Clues:
         self._pins: dict[str, dict[str, int]] = {}
         #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
         self._listed: dict[str, int] = {}
-        self._asked = False
+        self._asked = self._beside = False
         #: What an installer put in or found there; what is said of the package elsewhere goes before.
         self._installed: dict[str, tuple[str, str, int]] = {}
         #: Told by the interpreter that ran; a list in the same log may be another one's.
@@ -151,6 +153,7 @@ class Clues:
         """Reads one line."""
         text = line.text
         self._company.see(text)
+        self._beside = self._beside or ("pip-build-env" in text and _BESIDE.search(text) is not None)
         refused = ".whl" in text and _REFUSED.search(text) is not None
         for name, value in () if refused else self._around.told(text):
             self._tell(name, value, line.number)
@@ -174,7 +177,7 @@ class Clues:
         text = text[:2000]
         for found in gpu_words.CAPABILITY.finditer(text):
             if not gpu_words.is_asked(text, found):
-                self._tell("gpu.0.compute_capability", _dotted(found), line.number)
+                self._tell("gpu.0.compute_capability", gpu_words.dotted(found), line.number)
         limit = _LIMIT.search(text)
         if limit:
             self._tell("gpu.0.shared_memory_bytes", limit["limit"], line.number)
@@ -190,7 +193,7 @@ class Clues:
             stop = told.find(". ", found_name.end())  # the next sentence may be the message, which asks for another
             before, gpu, _ = told[: stop if stop >= 0 else None].partition(" GPU")
             asked = gpu_words.ASKED.search((before if gpu else told[: found_name.start()])[-60:])
-            if named and not asked and not gpu_words.ASKED_BEHIND.search(told) and not _is_a_default(named, text):
+            if named and not asked and not gpu_words.ASKED_BEHIND.search(told) and not gpu_words.is_a_default(named, text):
                 self._tell("gpu.0.compute_capability", named, line.number)
         for sign, name, pattern in STATED:
             stated = pattern.search(text) if sign in text else None
@@ -247,6 +250,8 @@ class Clues:
                 self._package(_distribution(found["name"]), found["version"], line.number)
 
     def _package(self, name: str, version: str, line: int) -> None:
+        if name == "torch" and self._beside:
+            return
         if name == "torch":  # 2.2.0+cuda11.8, as people write it
             version = _BUILD_IN_WORDS.sub(lambda found: f"+cu{found[1]}{found[2]}" if found[1] else "", version)
         if name == "python":
@@ -333,15 +338,6 @@ def fact(name: FactName, value: str, log: str, line: int) -> Fact | None:
     if term is None or value_fault(term.kind, made):
         return None
     return Fact(name=name, state=Known(made), how=f"line {line} of {log}", origin=Origin.DERIVED)
-
-
-def _is_a_default(named: str, text: str) -> bool:
-    """True for what CMake compiles for where nobody names a GPU."""
-    return named in ("3.0", "5.2") and "arch=compute_" in text
-
-
-def _dotted(found: re.Match[str]) -> str:
-    return found["dotted"] or found["banner"] or ".".join(part for part in found.groups() if part)
 
 
 def _told_in_one_way(values: Iterable[str]) -> str | None:

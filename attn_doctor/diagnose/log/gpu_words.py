@@ -76,3 +76,13 @@ MEANT_RTX = when_used(r"\b[Gg][Tt][Xx](?= ?[2-5]0[5-9]0(?!\d))")
 def is_asked(text: str, found: re.Match[str]) -> bool:
     """True where the capability that was found is one that is asked for: `8.9 or higher required`."""
     return bool(ASKED.search(text[: found.start() + 4]) or _OR_MORE.match(text, found.end()))
+
+
+def is_a_default(named: str, text: str) -> bool:
+    """True for what CMake compiles for where nobody names a GPU."""
+    return named in ("3.0", "5.2") and "arch=compute_" in text
+
+
+def dotted(found: re.Match[str]) -> str:
+    """The capability that was found, as 8.9."""
+    return found["dotted"] or found["banner"] or ".".join(part for part in found.groups() if part)

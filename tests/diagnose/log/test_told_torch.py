@@ -168,3 +168,14 @@ def test_a_chosen_list_gives_way_to_the_torch_that_is_there() -> None:
 )
 def test_a_list_made_by_hand(line: str, version: str | None) -> None:
     assert told(line, "package.transformers.version") == version
+
+
+@pytest.mark.parametrize("slash", ["/", "\\"])
+def test_the_torch_that_pip_builds_beside_is_not_the_one_that_is_there(slash: str) -> None:
+    """Without --no-build-isolation a setup.py imports the newest torch, and prints its release."""
+    overlay = f"/tmp/pip-build-env-x9/overlay/lib/python3.10/site-packages/torch/functional.py:2: UserWarning: no NumPy"
+    log = f"{overlay.replace('/', slash)}\ntorch.__version__  = 2.7.0+cu126\nRuntimeError: no nvcc"
+
+    assert told(log, "torch.version") is None
+    assert told(f"torch 2.0.1+cu118\n{log}", "torch.version") == "2.0.1+cu118"
+    assert told(log.replace("torch" + slash, "numpy" + slash), "torch.version") == "2.7.0+cu126"
