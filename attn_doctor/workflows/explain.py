@@ -15,6 +15,7 @@ from attn_doctor.diagnose.log.causes import explain as explain_scanned
 from attn_doctor.diagnose.log.match import patterns_of
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
+from attn_doctor.diagnose.log.weigh import OF_LEARNING
 from attn_doctor.diagnose.possible import is_ruled_out
 from attn_doctor.errors import BadInput
 from attn_doctor.formats import report_v1
@@ -23,7 +24,7 @@ from attn_doctor.machine.files import read_input
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model import exit_status
-from attn_doctor.model.facts import FactName, FactSet, Origin
+from attn_doctor.model.facts import FactSet, Origin
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Examined, LogRead, Near, Report
 from attn_doctor.probe import logs
@@ -35,8 +36,6 @@ from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, pick_recipes, silent
-
-_OF_LEARNING = FactName.parse("log.of_learning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +139,7 @@ def _nearest(scanned: Sequence[Scanned], told: Explained, recipes: Sequence[Reci
     """What to look at where nothing is known, or no more than what the log is about."""
     known = {recipe.id: recipe for recipe in recipes}
     named = [known[one.id] for one in told.diagnosis.findings if one.id in known]
-    if told.facts.text(_OF_LEARNING) != "shown" or any(recipe.has_words_of_its_own for recipe in named):
+    if told.facts.text(OF_LEARNING) != "shown" or any(recipe.has_words_of_its_own for recipe in named):
         return ()
     text = "\n".join(log.text for log in scanned if log.text)
     told_already = {one.id for one in named}
@@ -200,9 +199,9 @@ def _with_refuted(log: LogRead, refuted: Refuted) -> LogRead:
 
 def _without_what_is_told(log: LogRead, told: Explained, where: frozenset[str]) -> LogRead:
     """The log, whose last unknown message is none where a finding quotes that very line and says more of it than
-    where to look; `where` has the ids of those that say no more.
+    where to look; `where` has the ids of those that say no more, and what the words alone name knows no message.
     """
-    findings = [one for one in told.diagnosis.findings if one.id not in where]
+    findings = [one for one in told.diagnosis.findings if one.id not in where and not one.by_words]
     quoted = {(place.file, place.line) for one in findings for place in one.locations}
     return replace(log, unknown_line=None, unknown="") if (log.name, log.unknown_line) in quoted else log
 

@@ -4,9 +4,9 @@ A pattern knows a message by a few of its words; where it is a family's, half of
 mean something else. A model of all words that the cases of each recipe have (recipes/words.json) is right about as
 often as the patterns, and for other reasons: where both name the same, they are hardly ever wrong. So where the family
 that the patterns lead with is not among the model's first, nothing is stated: it and what the words are nearest to are
-told as possible, the likelier first, each with the checks that decide. Where a recipe of one cause matches, or where
-nothing does, the model has no say: there it was more often wrong than right. What it thinks of a message that nothing
-knows is shown beside the answer as something to look at, never as a finding.
+told as possible, the likelier first, each with the checks that decide. So is what the words are near to where nothing
+matches at all. Where a recipe of one cause matches the model has no say: there it was more often wrong than right.
+What is less near is shown beside the answer as something to look at, never as a finding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 
 from attn_doctor.diagnose.log.match import Match
 from attn_doctor.diagnose.log.scan import Scanned
-from attn_doctor.diagnose.log.weigh import OF_ONE_THING, Weighed, weigh
+from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
+from attn_doctor.diagnose.log.weigh import OF_LEARNING, OF_ONE_THING, Weighed, weigh
+from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.data import words
@@ -37,19 +39,23 @@ _LONG, _MOST_OF_IT = 40, 0.75
 _NO_PATTERN = LogPattern(pattern="")
 
 
-def with_second_opinion(kept: list[Weighed], logs: Sequence[Scanned], shelf: Mapping[str, Recipe]) -> list[Weighed]:
+def with_second_opinion(
+    kept: list[Weighed], logs: Sequence[tuple[Scanned, FactSet]], shelf: Mapping[str, Recipe]
+) -> list[Weighed]:
     """The same; where a family leads that the words are not of, it is one of several that are possible.
 
-    `kept` are the matches that count, `logs` all that were read: a long one has no words of its own. `shelf` has the
-    recipes that were asked for, by id.
+    `kept` are the matches that count, `logs` all that were read, with what is known of each: a long one has no words of
+    its own. `shelf` has the recipes that were asked for, by id.
     """
-    if not kept or not all(log.text for log in logs):
+    if not logs or not all(log.text for log, _ in logs):
         return kept
+    if not kept:
+        return _where_nothing_is_known(*logs[-1], shelf) if len(logs) == 1 else kept
     leading = min(kept, key=lambda one: one.order)
     led = leading.match.recipe
     if led.family is None or led.says_where:
         return kept
-    ranked = words.bundled().ranked(next(log.text for log in logs if log.name == leading.log))
+    ranked = words.bundled().ranked(next(log.text for log, _ in logs if log.name == leading.log))
     if not ranked or led.id in {one.id for one in ranked[:_AGREED]}:
         return kept
     enough = _LIKELIER if led.has_words_of_its_own else _LIKELIER_THAN_A_GRAMMAR
@@ -58,7 +64,7 @@ def with_second_opinion(kept: list[Weighed], logs: Sequence[Scanned], shelf: Map
     for number, one in enumerate(ranked[:_AGREED]):
         matched = next((each for each in kept if each.match.recipe.id == one.id), None)
         near = one.score >= (_NEAR_TOO if number else _NEAR)
-        told = matched or (_weighed(shelf.get(one.id), leading) if near else None)
+        told = matched or (_weighed(shelf.get(one.id), leading.match, leading.facts, leading.log) if near else None)
         if told is not None:
             (before if matched or one.score >= enough else behind).append(told)
     if not before and led.has_words_of_its_own and _is_whole(leading.match):
@@ -74,15 +80,34 @@ def _is_whole(match: Match) -> bool:
     return match.length >= max(_LONG, _MOST_OF_IT * len(match.quoted))
 
 
-def _weighed(recipe: Recipe | None, leading: Weighed) -> Weighed | None:
+def _where_nothing_is_known(log: Scanned, facts: FactSet, shelf: Mapping[str, Recipe]) -> list[Weighed]:
+    """What a log may be of that no recipe matches, where it is of a program that learns and its words are near enough:
+    the nearest was right for 5 of 7 such reports."""
+    failed = log.last_failure or log.error_line
+    if failed is None or facts.text(OF_LEARNING) != "shown":
+        return []
+    number, text = failed
+    unit = Unit(kind=UnitKind.LINE, lines=(Line(number, text),))
+    told: list[Weighed] = []
+    for one in words.bundled().ranked(log.text)[:_MOST_POSSIBLE]:
+        if one.score < (_NEAR_TOO if told else _LIKELIER):
+            break
+        recipe = shelf.get(one.id)
+        if recipe is not None:
+            match = Match(recipe=recipe, pattern=_NO_PATTERN, unit=unit, line=number, quoted=text, length=0)
+            found = _weighed(recipe, match, facts, log.name)
+            told += [] if found is None else [replace(found, place=len(told) + 1)]
+    return told
+
+
+def _weighed(recipe: Recipe | None, there: Match, facts: FactSet, log: str) -> Weighed | None:
     """The recipe as if it had matched where the other one did; None where facts speak against it."""
-    there = leading.match
     if recipe is None or not recipe.logs or (recipe.family is not None and recipe.rank >= OF_ONE_THING):
         return None
     match = Match(
         recipe=recipe, pattern=_NO_PATTERN, unit=there.unit, line=there.line, quoted=there.quoted, length=0
     )  # fmt: skip
-    told = weigh(match, leading.facts, leading.log)
+    told = weigh(match, facts, log)
     return None if told is None else replace(told, severity=Severity.INFO, by_words=True)
 
 

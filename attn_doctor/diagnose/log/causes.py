@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
@@ -18,6 +17,7 @@ from attn_doctor.diagnose.log.modules_wanted import with_what_brings_it
 from attn_doctor.diagnose.log.partners import beside_its_partners
 from attn_doctor.diagnose.log.pip_there import with_its_pip
 from attn_doctor.diagnose.log.places import place_in
+from attn_doctor.diagnose.log.plain_texts import plainly, title_of, told_plainly
 from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
@@ -29,11 +29,9 @@ from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestion, Remedy
-from attn_doctor.model.remedies import with_advice
 from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.quick_patterns import when_used
-from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
 
 #: Most places listed for one cause; a thousand ranks report the same.
@@ -77,11 +75,12 @@ def explain(logs: Sequence[Scanned], base: FactSet, shelf: Mapping[str, Recipe] 
     weighed: list[Weighed] = []
     refuted: list[tuple[str, Match]] = []
     told: list[list[Fact]] = []
+    known: list[FactSet] = []
     for log in logs:
         read = partial(list[Fact], log.clues.facts(log.name))
         clues = faults.survive("reading of what a log tells", read, lambda _reason: [])
         told.append(clues)
-        facts = join(base, clues)
+        known.append(facts := join(base, clues))
         alike: dict[tuple[str, int, str, str], Weighed | _NotWeighed | None] = {}
         for match in log.matches:
             part = f'weighing of recipe "{match.recipe.id}"'
@@ -100,7 +99,7 @@ def explain(logs: Sequence[Scanned], base: FactSet, shelf: Mapping[str, Recipe] 
                 refuted.append((log.name, match))
     kept = chosen(weighed)
     if shelf is not None:
-        ask = partial(with_second_opinion, kept, logs, shelf)
+        ask = partial(with_second_opinion, kept, [*zip(logs, known, strict=True)], shelf)
         kept = faults.survive("reading of a log's words", ask, lambda _reason: kept)
     groups: dict[str, list[Weighed]] = {}
     for one in sorted(kept, key=lambda one: one.order):
@@ -128,7 +127,7 @@ def explain(logs: Sequence[Scanned], base: FactSet, shelf: Mapping[str, Recipe] 
         ),
         facts=join(base, _agreed(told)),
         refuted=_refuted(refuted, weighed),
-        knows_a_failure=any(one.says_what_failed for one in kept),
+        knows_a_failure=any(one.says_what_failed and not one.by_words for one in kept),
     )
 
 
@@ -239,7 +238,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
 
 def _steps(finding: Finding, facts: FactSet, *, possible: bool) -> tuple[Remedy, ...]:
     """What to do, the most useful first; of what is only possible, what tells whether it is that comes first."""
-    steps = tuple({one.id: _plain(one) for one in useful_first(finding, facts)}.values())
+    steps = tuple({one.id: plainly(one) for one in useful_first(finding, facts)}.values())
     return tuple(sorted(steps, key=lambda one: not finding.is_a_look(one))) if possible else steps
 
 
@@ -254,7 +253,7 @@ def from_words_alone(recipe: Recipe) -> Finding:
         what=told_plainly(finding.what),
         why=told_plainly(finding.why),
         known_problems=told_plainly(finding.known_problems),
-        remedies=tuple(map(_plain, finding.remedies)),
+        remedies=tuple(map(plainly, finding.remedies)),
     )
 
 
@@ -302,47 +301,3 @@ def _has_rival(one: Weighed, groups: Iterable[list[Weighed]]) -> bool:
         for group in groups
         for other in group[:1]
     )
-
-
-def title_of(recipe: Recipe, facts: FactSet, binding: Binding, filled: str) -> str:
-    """The title, or the recipe's title for logs when the log lacks facts of the title."""
-    names = [FactName.parse(text) for text in TEMPLATE.findall(recipe.title)]
-    bound = binding.bound
-    missing = [
-        name
-        for name in names
-        if facts.value(name.of(bound[name.kind]) if name.each and name.kind in bound else name) is None
-    ]
-    if missing and recipe.title_in_log:
-        return recipe.title_in_log
-    if any(name.attribute not in ("version", "compute_capability", "cuda", "package") for name in missing):
-        return recipe.id.replace("-", " ")
-    plain = told_plainly(filled)
-    return plain[:1].upper() + plain[1:] if missing and plain.startswith(("the ", "this ")) else plain
-
-
-def _plain(remedy: Remedy) -> Remedy:
-    return replace(
-        remedy,
-        title=told_plainly(remedy.title),
-        why_this_safety=told_plainly(remedy.why_this_safety),
-        actions=tuple(replace(one, action=with_advice(one.action, told_plainly)) for one in remedy.actions),
-    )
-
-
-_PLAIN = (
-    (r"\s*torch was built for CUDA \?\.", ""),
-    (r"(?<=this torch and )CUDA \?", "its CUDA"),
-    (r"\bfor CUDA \?", "for torch's CUDA"),
-    (r"(?<!another )\b(?:this )?torch \?", "this torch"),
-    (r"compute capability \?", "this compute capability"),
-    (r" ?\((?:[^()]{0,80}[ _])?\?\)", ""),
-    (r"(?: than)? \?(?=[ ,.;:)]|$)", ""),
-)
-
-
-def told_plainly(text: str) -> str:
-    """A recipe's text without placeholders of unknown facts, which read ` ?`."""
-    for pattern, words in _PLAIN:
-        text = re.sub(pattern, words, text)
-    return text.strip()

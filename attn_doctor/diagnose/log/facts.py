@@ -104,7 +104,7 @@ _GUESSED = when_used(
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
 _TORCH_THERE, _SUBJECT, _AT_USE = "package.torch.version", "subject.package", "log.built_at_use"
-#: pip builds in an environment of its own, with the newest torch: none of what is said from there on is of the one there.
+#: pip builds in an environment of its own, with the newest torch: what is said from there on is not of the one there.
 _BESIDE = when_used(r"pip-build-env-\w+[/\\]overlay[/\\].{0,60}?site-packages[/\\]torch[/\\]")
 _BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
@@ -193,7 +193,12 @@ class Clues:
             stop = told.find(". ", found_name.end())  # the next sentence may be the message, which asks for another
             before, gpu, _ = told[: stop if stop >= 0 else None].partition(" GPU")
             asked = gpu_words.ASKED.search((before if gpu else told[: found_name.start()])[-60:])
-            if named and not asked and not gpu_words.ASKED_BEHIND.search(told) and not gpu_words.is_a_default(named, text):
+            if (
+                named
+                and not asked
+                and not gpu_words.ASKED_BEHIND.search(told)
+                and not gpu_words.is_a_default(named, text)
+            ):
                 self._tell("gpu.0.compute_capability", named, line.number)
         for sign, name, pattern in STATED:
             stated = pattern.search(text) if sign in text else None

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 
 from attn_doctor.diagnose.binding import Binding, bind
 from attn_doctor.diagnose.finding import finding_of
-from attn_doctor.diagnose.log.causes import title_of
 from attn_doctor.diagnose.log.choose import chosen
 from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, patterns_of
 from attn_doctor.diagnose.log.message_facts import of_match
 from attn_doctor.diagnose.log.places import place_in
+from attn_doctor.diagnose.log.plain_texts import title_of
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.diagnose.log.word_facts import words_among

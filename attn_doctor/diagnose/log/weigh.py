@@ -25,7 +25,7 @@ _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.own
 _NAME_PACKAGE = FactName.parse("log.name_package")  # the package that lacks a name, whoever asks for it
 _FOREIGN, _TORCH = FactName.parse("log.foreign"), FactName.parse("torch.version")
 _REMOTE = FactName.parse("log.remote")
-_OF_LEARNING = FactName.parse("log.of_learning")
+OF_LEARNING = FactName.parse("log.of_learning")
 _SUBJECT = FactName.parse("subject.package")
 _WENT_ON = FactName.parse("log.went_on")
 #: Families of a higher rank are of any message that has some words.
@@ -169,7 +169,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         return None
     if recipe.family is not None and match.unit.kind is UnitKind.LINE and _TYPED.match(match.quoted):
         return None
-    if pattern.of_learning and (facts.text(_OF_LEARNING) or "possible") not in (pattern.of_learning, "shown"):
+    if pattern.of_learning and (facts.text(OF_LEARNING) or "possible") not in (pattern.of_learning, "shown"):
         return None
     if is_ruled_out(recipe, facts):
         return None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TypeVar
 
-from attn_doctor.diagnose.log.causes import told_plainly
+from attn_doctor.diagnose.log.plain_texts import told_plainly
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, with_advice
 from attn_doctor.model.report import Report

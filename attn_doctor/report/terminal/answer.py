@@ -128,7 +128,7 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
             before = label
     elif finding.remedies:
         first, *others = finding.remedies
-        blocks += _remedy("fix", first, console)
+        blocks += _remedy(advice.label(finding, first), first, console)
         if others:  # whom the first does not fit sees where to go on; its steps need -v
             blocks.append(_Block(lines=_row("else", others[0].title, console), urgency=5))
     elif finding.severity is not Severity.INFO:

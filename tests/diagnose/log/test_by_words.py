@@ -179,6 +179,27 @@ class TestSecondOpinion:
         assert possible("import torch\nValueError: my own words") == []
         assert ids("nothing at all") == []
 
+    def test_where_nothing_matches_what_is_near_enough_is_possible(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The line that failed stays unknown, and is said to be; a log without one, or of other programs, has none."""
+        log = "torch 2.6.0, vllm\nE: squash: group 7 is odd"
+        says(monkeypatch, ("nvcc-missing", -0.9))
+        assert ids(log) == []
+
+        says(monkeypatch, ("nvcc-missing", -0.44), ("gpu-before-ampere", -0.59), ("gcc-too-new-for-nvcc", -0.61))
+        report, text = told(log)
+        assert possible(log) == ["nvcc-missing", "gpu-before-ampere"]
+        assert [one.locations[0].line for one in report.diagnosis.findings] == [2, 2]
+        assert "not known here: the text:2: E: squash: group 7 is odd" in " ".join(text.split())
+        assert report.exit_status == Status.HEALTHY
+
+        says(monkeypatch, ("nvcc-missing", -0.44))
+        _, text = told(log)
+        assert "  if so   " in text
+        assert "  fix     " not in text
+        assert ids(log, skip=("nvcc-missing",)) == []
+        assert ids("torch 2.6.0, vllm\nall is well") == []
+        assert ids("postgres\nE: squash: group 7 is odd" + "\nretry" * 9) == []
+
     def test_a_recipe_that_was_not_asked_for_is_not_told(self) -> None:
         assert "gpu-before-ampere" not in ids(CUT, skip=("gpu-before-ampere",))
 

@@ -173,7 +173,7 @@ def test_a_list_made_by_hand(line: str, version: str | None) -> None:
 @pytest.mark.parametrize("slash", ["/", "\\"])
 def test_the_torch_that_pip_builds_beside_is_not_the_one_that_is_there(slash: str) -> None:
     """Without --no-build-isolation a setup.py imports the newest torch, and prints its release."""
-    overlay = f"/tmp/pip-build-env-x9/overlay/lib/python3.10/site-packages/torch/functional.py:2: UserWarning: no NumPy"
+    overlay = "/tmp/pip-build-env-x9/overlay/lib/python3.10/site-packages/torch/functional.py:2: UserWarning: no NumPy"
     log = f"{overlay.replace('/', slash)}\ntorch.__version__  = 2.7.0+cu126\nRuntimeError: no nvcc"
 
     assert told(log, "torch.version") is None
