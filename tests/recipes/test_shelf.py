@@ -91,10 +91,11 @@ def test_cases() -> None:
 def found_by(recipe: Recipe, number: int) -> bool:
     """Whether a case is found when the recipe has but this one log pattern: by the engine, as a log would be."""
     alone = replace(recipe, logs=(recipe.logs[number],))
+    like = re.compile(recipe.logs[number].pattern, re.MULTILINE)
+    cases = [case for case in recipe.cases if case.log is not None and case.expect != "clears"]
     return any(
-        explain_text(case.log, [alone], given(case)).diagnosis.findings
-        for case in recipe.cases
-        if case.log is not None and case.expect != "clears"
+        explain_text(case.log or "", [alone], given(case)).diagnosis.findings
+        for case in sorted(cases, key=lambda case: not like.search(case.log or ""))  # the likeliest first: half the time
     )
 
 
