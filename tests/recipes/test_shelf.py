@@ -95,7 +95,9 @@ def found_by(recipe: Recipe, number: int) -> bool:
     cases = [case for case in recipe.cases if case.log is not None and case.expect != "clears"]
     return any(
         explain_text(case.log or "", [alone], given(case)).diagnosis.findings
-        for case in sorted(cases, key=lambda case: not like.search(case.log or ""))  # the likeliest first: half the time
+        for case in sorted(
+            cases, key=lambda case: not like.search(case.log or "")
+        )  # the likeliest first: half the time
     )
 
 

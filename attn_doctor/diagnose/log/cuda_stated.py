@@ -42,12 +42,15 @@ _EXTENSIONS = when_used(
 #: Where torch was installed from; in an advice it is what somebody else would take.
 _TORCH_FROM = when_used(r"(?i)torch\b[^\n]{0,200}/whl/(?:(?:nightly|test)/)?cu(?P<major>1\d)(?P<minor>\d)\b")
 _ADVICE = when_used(r"(?i)\b(?:please|try|should|could|can|may|need to|must|recommend\w*|instead|e\.g\.)\b")
+#: The library that bitsandbytes loads, by its CUDA; and what only its releases before 0.43 print, and have as a folder.
+_LIBRARY = when_used(r"Loading binary \S.{0,300}?libbitsandbytes_cuda(?P<major>1\d)(?P<minor>\d)\w{0,20}\.(?:dll|so)\b")
+_OLD_BITSANDBYTES = when_used(r"\bCUDA[_ ]SETUP: |bitsandbytes[/\\]cuda_setup[/\\]")
 OF_ANOTHER = "log.nvcc_of_another_cuda"
 
 
 def in_paths(text: str) -> Iterator[tuple[str, str]]:
-    """Facts that paths tell: a build's nvcc, the CUDA and Python that torch compiles extensions for, and the index that
-    torch was installed from.
+    """Facts that paths tell: a build's nvcc, the CUDA and Python that torch compiles extensions for, the index that
+    torch was installed from, and how old bitsandbytes is.
     """
     if "/whl/" in text and (index := _TORCH_FROM.search(text)) and not _ADVICE.search(text):
         yield "torch.cuda", f"{index['major']}.{index['minor']}"
@@ -56,6 +59,11 @@ def in_paths(text: str) -> Iterator[tuple[str, str]]:
             yield "cuda.nvcc", folder["nvcc"]
         elif own := _NVCC_OF_THE_SYSTEM.search(text):
             yield "cuda.nvcc_path", own["nvcc"]
+    if "CUDA" in text or "cuda_setup" in text:
+        if _OLD_BITSANDBYTES.search(text):
+            yield "log.bitsandbytes_before", "0.43"
+        if chosen := _LIBRARY.search(text):
+            yield "log.bitsandbytes_cuda", f"{chosen['major']}.{chosen['minor']}"
     if "torch_ext" in text and (built := _EXTENSIONS.search(text)):
         yield "torch.cuda", f"{built['major']}.{built['minor']}"
         yield "python.version", f"3.{built['python']}"

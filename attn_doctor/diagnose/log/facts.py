@@ -25,7 +25,7 @@ from attn_doctor.recipes.data.gpu_table import GpuNames
 TELLING = (
     "ompute capability", "CUDA capability", "has capability", "ardware limit", "GeForce", "Tesla ", "Quadro ",
     "PyTorch version", "torch version", "Driver Version", "(you have ", "(found version ", " LLM engine (v",
-    "API server version", "vLLM Version", "urrent capability", *subjects.TELLING,
+    "CUDA SETUP: ", "API server version", "vLLM Version", "urrent capability", *subjects.TELLING,
     *surroundings.TELLING,
 )  # fmt: skip
 
@@ -36,10 +36,11 @@ _WORTH = when_used(
     r"|\b[ahv][18]00\b|\b(?:TITAN|[Tt]itan) "
     r"|lash.?[Aa]tt|ormers|ython|(?:CUDA|[Cc]uda) ?[:=v\d]|'gpu-name'|uild|likely indicates|, V\d|import|pip"
     r"|HIP|hip|gfx|AMD|Radeon|MI\d|extension module|nvcc|flashinfer|torch_ext|\.cache/|\.deep_gemm|\.tilelang"
-    r"|git\+https|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
+    r"|git\+https|[Ss]eries|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
     r"|[ /]setup\.py|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|numpy|einops"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
-    r"|(?:an?|my|the|\d ?[x×*]|[Cc]ard:) ?[2-5]0[5-9]0\b|16[56]0 ?S\b|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
+    r"|(?:an?|my|the|on|with|using|for|\d ?[x×*]|[Cc]ard:) ?[2-5]0[5-9]0\b|16[56]0 ?S\b"
+    r"|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
 )
 _LIMIT = when_used(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
@@ -185,7 +186,7 @@ class Clues:
             if of_limit:
                 self._tell("gpu.0.compute_capability", of_limit, line.number)
         elif found_name := gpu_words.NAMES.search(text):
-            told = gpu_words.OF_A_KERNEL.sub(".", text)
+            told = gpu_words.SERIES.sub(r"RTX \g<series>xx", gpu_words.OF_A_KERNEL.sub(".", text))
             found_name = gpu_words.NAMES.search(told) or found_name
             with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", told))
             with_brand = gpu_words.SUPER_IN_SHORT.sub(r"GTX \g<number> SUPER", with_brand)
@@ -255,19 +256,17 @@ class Clues:
                 self._package(_distribution(found["name"]), found["version"], line.number)
 
     def _package(self, name: str, version: str, line: int) -> None:
-        if name == "torch" and self._beside:
-            return
         if name == "torch":  # 2.2.0+cuda11.8, as people write it
             version = _BUILD_IN_WORDS.sub(lambda found: f"+cu{found[1]}{found[2]}" if found[1] else "", version)
         if name == "python":
             self._tell("python.version", version, line)
             return
-        self._tell(f"package.{name}.version", version, line)
+        if name != "torch" or not self._beside:
+            self._tell(f"package.{name}.version", version, line)
 
     def _one_environment(self) -> None:
         """uv and poetry work in a folder .venv, and their own commands reach it."""
-        made = self._told.get("python.environment", {})
-        if "uv" in made or "poetry" in made:
+        if {"uv", "poetry"} & (made := self._told.get("python.environment", {})).keys():
             made.pop("dotvenv", None)
 
     def _tell(self, name: str, value: str, line: int) -> None:

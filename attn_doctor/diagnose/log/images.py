@@ -20,6 +20,7 @@ _TOLD = when_used(
     r"|\b(?:[Ii]n|[Ii]nside|[Ff]rom|[Uu]sing|[Ww]ith) (?:an? |the |my |this |their |your |its |official )?(?:\w+ )?"
     r"[Dd]ocker (?:image|container)\b|\b[Ii]nside (?:of )?[Dd]ocker\b)"
 )
+_COMPOSE = when_used(r"\b[Dd]ocker[- ][Cc]ompose\b|\bcompose\.ya?ml\b")
 #: Of these one stands in every line that it finds.
 SIGNS = (
     *("ocker", "podman", "nerdctl", "ingularity", "pptainer", ".sif", "RUN ", "FROM ", "=> ", "] "),
@@ -31,3 +32,8 @@ def container_in(text: str) -> str | None:
     """Docker, or Apptainer, whose images are read-only."""
     found = _TOLD.search(text, 0, 600)
     return str(found.lastgroup) if found else None
+
+
+def names_compose(text: str) -> bool:
+    """True where a line names docker compose, whose file hands the GPUs over."""
+    return _COMPOSE.search(text, 0, 600) is not None

@@ -21,7 +21,14 @@ from attn_doctor.model.remedies import Advise, InstallPackages
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.build import TEMPLATE
-from attn_doctor.recipes.data.partners import Partner, models_since, needs_of_program, partner_ways, partners
+from attn_doctor.recipes.data.partners import (
+    Partner,
+    models_since,
+    needs_of_program,
+    partner_ways,
+    partners,
+    torches_of_a_time,
+)
 from attn_doctor.recipes.data.programs import ways
 from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
 
@@ -171,6 +178,10 @@ class _Fitting:
         if torch := self.facts.text("torch.version") or self.facts.text("package.torch.version"):
             release = torch.partition("+")[0]
             yield "torch", f"torch {release}", release
+        else:
+            for fact, torches in torches_of_a_time().items():
+                if self.facts.text(fact) is not None:
+                    yield from (("torch", f"a torch of that time ({one})", one) for one in torches)
         if self.no_deps:  # else the installer moves these along
             for name in sorted({on for _, row in self.partner.rows for on in row} - {"python", "torch"}):
                 if name not in self.together and (version := self.facts.text(f"package.{name}.version")):

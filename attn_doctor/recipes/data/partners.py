@@ -66,6 +66,12 @@ def needs_of_program(name: str, torch: str | None) -> Mapping[str, str]:
 
 
 @cache
+def torches_of_a_time() -> Mapping[str, tuple[str, ...]]:
+    """Fact that tells how old an environment is -> the oldest and the newest torch of that time."""
+    return {row["fact"]: tuple(row["torch"]) for row in _table()["time"]}
+
+
+@cache
 def models_since() -> Mapping[str, str]:
     """Folder of transformers' models -> the minor release that brought it."""
     models: dict[str, str] = _table()["models"]

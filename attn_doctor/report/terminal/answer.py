@@ -124,7 +124,10 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
         before = ""
         for remedy in finding.remedies:
             label = advice.label(finding, remedy)
-            blocks += _remedy(label if label != before else "", remedy, console, most=3 if before else 4)
+            of_first = not before
+            blocks += _remedy(
+                label if label != before else "", remedy, console, most=6 if of_first else 3, leads=of_first
+            )
             before = label
     elif finding.remedies:
         first, *others = finding.remedies
@@ -136,8 +139,9 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     return [*blocks, *_page(finding)]
 
 
-def _remedy(label: str, remedy: Remedy, console: ReportConsole, *, most: int = 4) -> list[_Block]:
-    blocks = [_Block(lines=_row(label, remedy.title, console), most=most, urgency=3, sentences=True)]
+def _remedy(label: str, remedy: Remedy, console: ReportConsole, *, most: int = 4, leads: bool = True) -> list[_Block]:
+    """The lines of a step; what another one `leads` gives its room to that one's words."""
+    blocks = [_Block(lines=_row(label, remedy.title, console), most=most, urgency=3 if leads else 5, sentences=True)]
     for one in remedy.actions:
         for words in (one.action.advice, one.action.hint):
             if words:
@@ -146,7 +150,7 @@ def _remedy(label: str, remedy: Remedy, console: ReportConsole, *, most: int = 4
         typed = map(as_typed, one.commands)
         commands = [Text.assemble(" " * (_LABEL + 3), (prompt, "dim"), (text, "green")) for text in typed]
         if commands:
-            blocks.append(_Block(lines=commands, least=0, urgency=1))
+            blocks.append(_Block(lines=commands, least=0, urgency=1 if leads else 4))
     if label == "fix" and remedy.safety is Safety.UNSAFE and remedy.why_this_safety:
         # "(unsafe)" behind the title left readers with the question of what would happen: the reason says it.
         changes = _sentences(remedy.why_this_safety)[0]

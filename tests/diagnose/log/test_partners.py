@@ -105,6 +105,17 @@ def test_what_fits_stays_first(log: str, command: str) -> None:
     assert command in first_fix(log)[1]
 
 
+OLD = "bitsandbytes/cuda_setup/main.py: CUDA SETUP: Loading binary /e/bitsandbytes/libbitsandbytes_cuda118.so...\n"
+NO_KERNEL = "Error no kernel image is available for execution on the device at line 167 in file /src/csrc/ops.cu"
+
+
+def test_the_torch_of_that_time_where_the_log_names_none() -> None:
+    """Newer releases of bitsandbytes ask for a torch that was not there yet."""
+    assert '"bitsandbytes<0.45"' in first_fix(OLD + NO_KERNEL)[1]
+    assert '"bitsandbytes<' not in first_fix("torch==2.9.0\n" + OLD + NO_KERNEL)[1]
+    assert '"bitsandbytes<' not in first_fix(NO_KERNEL)[1]
+
+
 def test_what_else_a_remedy_says_stays_without_the_command() -> None:
     said, commands = first_fix("trl==0.24.0\ntransformers==4.57.1\n" + NO_STEP)
     assert said.startswith("Write the trainer's def training_step")

@@ -39,6 +39,13 @@ def test_what_a_kernel_asks_for_is_not_what_is_there(text: str, capability: str 
         ("running on 2x 3090", "8.6"),
         ("RTX 4090 and A100 (sm_80)", "8.0"),  # two names: the number decides
         ("The model card is 3060 lines long", None),
+        ("Problems on RTX 5000 series", "12.0"),
+        ("on my 30 series card", "8.6"),
+        ("我用50系显卡", "12.0"),
+        ("RTX 20 series or newer is required", None),
+        ("the 20 series of papers", None),
+        ("When I run this on 3090, there is 'CUDA error: no kernel image is available'", "8.6"),
+        ("listening on 5090", None),
     ],
 )
 def test_a_name_counts_before_a_number_of_a_build(text: str, capability: str | None) -> None:
@@ -93,3 +100,31 @@ def test_a_newer_minor_release_of_nvcc_is_none_of_another_cuda() -> None:
 
 def test_the_distribution_s_nvcc() -> None:
     assert _told("[1/2] /usr/bin/nvcc  -DTORCH_EXTENSION_NAME=x -c x.cu")["cuda.nvcc_path"] == "/usr/bin/nvcc"
+
+
+@pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        ("CUDA SETUP: Loading binary C:/v/bitsandbytes/libbitsandbytes_cuda116.dll...", ("0.43", "11.6")),
+        ('  File "/e/site-packages/bitsandbytes/cuda_setup/main.py", line 9', ("0.43", None)),
+        ("Could not find the bitsandbytes CUDA binary at libbitsandbytes_cuda124.so", (None, None)),
+    ],
+)
+def test_how_old_bitsandbytes_is(line: str, facts: tuple[str | None, str | None]) -> None:
+    """Only its releases before 0.43 speak so, and say which library they chose."""
+    told = _told(line)
+    assert (told.get("log.bitsandbytes_before"), told.get("log.bitsandbytes_cuda")) == facts
+
+
+@pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        ("I followed the quick start with Docker compose", ("docker compose", None)),
+        ("docker-compose run -d jupyterlab", ("docker compose", "Docker")),
+        ("docker run -it image", (None, "Docker")),
+        ("decompose the matrix", (None, None)),
+    ],
+)
+def test_what_started_the_container(line: str, facts: tuple[str | None, str | None]) -> None:
+    told = _told(line)
+    assert (told.get("log.compose"), told.get("log.container")) == facts
