@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from attn_doctor.diagnose.log.unit import UnitKind
 from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
@@ -17,6 +18,8 @@ _INSTALLED_NOTHING = when_used(
     r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
     r"|externally-managed-environment|No matching distributions? found for |\bno such option: --"
 )
+_NO_MODULE = when_used(r"No module named ")
+_WARNS = when_used(r"^\s*\W?(?:WARN(?:ING)?|Warning)\b|\bWARNING[\[:]|\w+Warning: ")
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 
 
@@ -34,7 +37,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
-    weighed = _ends_behind_what_raised(weighed)
+    weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -98,6 +101,27 @@ def _ends_behind_what_raised(weighed: list[Weighed]) -> list[Weighed]:
         if raised
         and ENDED.search(one.match.quoted)
         and any(end.log == one.log and 0 < one.match.line - end.match.line <= _SHORTLY for end in raised)
+        else one
+        for one in weighed
+    ]
+
+
+def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; what warns of a package is a note where another message says that a module is not there: a warning of
+    one package is never why another one is missing.
+    """
+    missing = [
+        one
+        for one in weighed
+        if _NO_MODULE.search(one.match.quoted) and not (is_told(one.match) or _WARNS.search(one.match.quoted))
+    ]
+    return [
+        replace(one, severity=Severity.INFO, survived=True, follows=True)
+        if one.match.recipe.family is None
+        and one.match.unit.kind is not UnitKind.TRACEBACK
+        and not one.match.unit.exception
+        and any(other.log == one.log and other.match.unit is not one.match.unit for other in missing)
+        and _WARNS.search(one.match.quoted)
         else one
         for one in weighed
     ]

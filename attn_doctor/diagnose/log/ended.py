@@ -1,7 +1,8 @@
-"""Completes the last line of a text that ends within the message of an import: what was imported stands above it.
+"""Completes what was cut off from a message: the end of an import's, and what a compiler said before a line of code.
 
 Websites, terminals and people cut a log after so many characters. `ImportError: cann` then says nothing, and the line
-of code above it says which name of which module was asked for.
+of code above it says which name of which module was asked for. gcc and nvcc end at once where a header is not there,
+and nowhere else show an include with a mark below it: a log that begins there has lost their message alone.
 """
 
 from __future__ import annotations
@@ -20,8 +21,30 @@ _IMPORT = when_used(r"\s*import (?P<module>[A-Za-z_][\w.]*)")
 _MARKS = when_used(r"\s*[\^~]+\s*$")
 
 
+#: `   32 | #include "cutlass/cutlass.h"`, the mark below it, and the end.
+_INCLUDE = when_used(r"[\s\d|]*#\s*include\s*[<\"](?P<header>[\w./+-]{2,120})[>\"]\s*$")
+_MARK = when_used(r"[\s|]*\^[\^~]*\s*$")
+_STOPPED = when_used(r"\s*compilation terminated\.")
+_SAID_ABOVE = when_used(r"fatal error|No such file")
+
+
 def completed(lines: Sequence[Line]) -> list[Line]:
-    """The lines; the last one whole, where it breaks off within such a message."""
+    """The lines; the last one whole, where it breaks off within such a message, and missing headers by their names."""
+    return _with_missing_headers(_with_a_whole_end(lines))
+
+
+def _with_missing_headers(lines: list[Line]) -> list[Line]:
+    made = list(lines)
+    for at in range(len(lines) - 2):
+        found = _INCLUDE.match(lines[at].text) if "include" in lines[at].text else None
+        if found and _MARK.match(lines[at + 1].text) and _STOPPED.match(lines[at + 2].text):
+            above = lines[at - 1].text if at else ""
+            if not _SAID_ABOVE.search(above):
+                made[at] = replace(lines[at], text=f"fatal error: {found['header']}: No such file or directory")
+    return made
+
+
+def _with_a_whole_end(lines: Sequence[Line]) -> list[Line]:
     told = [at for at, line in enumerate(lines) if line.text.strip() and not _MARKS.match(line.text)]
     if len(told) < 2:
         return list(lines)

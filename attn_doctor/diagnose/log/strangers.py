@@ -26,6 +26,7 @@ _SIGNED = when_used(
     r"|\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|source=gpu\.go|\bONNXRuntimeError\b|\bOnnxruntime\b"
     r"|onnxruntime(?:_(?!\w{2,12}-\d)|:)|OpenCV\(\d|\[TRT\] \[|\bAVHW\w*Context\b|\bcu->cu[A-Z]|' Op has type "
     r"|interactive framework|\bh(?:264|evc)(?:_\w+)? @ 0x|\bCuPy\b|\bLibNVVM\b"
+    r"|Non-zero status code returned while running \w+ node"
     r"|\[LightGBM\]|xgboost\.core|\bjava\.lang\.|\borg\.apache\.|cudadrv|numba\.cuda|\bcatboost\b|model_lifecycle\.cc|paddle[./]|\bctranslate2\b",
     re.MULTILINE,
 )

@@ -66,7 +66,7 @@ class Weighed:
     survived: bool = False
     """The program went on after it, and failed of something else."""
     follows: bool = False
-    """It only says how a process ended that had raised before."""
+    """It only says how a process ended that had raised before, or warns of what cannot be the reason."""
     by_words: bool = False
     """No pattern of it stands there: the words are those of its cases (by_words.py)."""
     place: int = 0
@@ -118,7 +118,7 @@ class Weighed:
         if self.place:
             return 0
         if self.follows:
-            return 6
+            return 7 if self.survived else 6
         family, rank = self.match.recipe.family, self.match.recipe.rank
         if family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice

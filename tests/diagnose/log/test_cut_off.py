@@ -61,3 +61,13 @@ def test_without_a_traceback_a_package_does_not_ask_for_its_own_name() -> None:
 )
 def test_what_is_larger_than_the_gpu_is_no_matter_of_the_allocator(rest: str, *, beyond: bool) -> None:
     assert ("more than the whole GPU" in str(found(TOO_MUCH + rest + "\n").remedies[0])) is beyond
+
+
+def test_a_header_that_the_log_shows_only_as_code() -> None:
+    """gcc and nvcc show an include with a mark below it, and end, only where the header is not there."""
+    code = '     32 | #include "cutlass/cutlass.h"\n        |          ^~~~~~~~~~~~~~~~~~~\n'
+    stop = "  compilation terminated.\n"
+
+    assert found("pip install flash-attn\n" + code + stop).id == "cutlass-submodule-empty"
+    told = explain_text("pip install flash-attn\n" + code, (*bundled(), *families()), FactSet()).diagnosis.findings
+    assert "cutlass-submodule-empty" not in [one.id for one in told]

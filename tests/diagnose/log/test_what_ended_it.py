@@ -68,6 +68,23 @@ def test_an_exit_is_not_told_in_place_of_what_failed() -> None:
 
 @pytest.mark.parametrize(("log", "first"), LOGS)
 def test_what_ended_the_program_leads(log: str, first: str) -> None:
-    findings = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings
+    assert ids(log)[0] == first
 
-    assert findings[0].id == first
+
+def ids(log: str) -> list[str]:
+    return [one.id for one in explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings]
+
+
+def test_a_warning_does_not_stand_before_a_module_that_is_missing() -> None:
+    """Of one package it is never why another one is not there; a warning alone is told as before."""
+    warning = (
+        "pytorch version: 2.6.0+cu126\n"
+        "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
+        "    PyTorch 2.7.0+cu126 with CUDA 1206 (you have 2.6.0+cu126)\n"
+        "    Python  3.12.10 (you have 3.12.9)\n"
+        "xformers version: 0.0.30\n"
+    )
+    missing = "LatentSyncNode - Failed to execute module: No module named 'insightface'\n"
+
+    assert ids(missing + warning)[0] == "module-not-there"
+    assert ids(warning)[0] == "xformers-torch-mismatch"
