@@ -237,15 +237,18 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
 
 
 def _steps(finding: Finding, facts: FactSet, *, possible: bool) -> tuple[Remedy, ...]:
-    """What to do, the most useful first and each command once; of what is only possible, what tells whether it is that
-    comes first.
+    """What to do, the most useful first and each command once; of what is only possible first what tells whether it is
+    that, and then what is to be done if so.
     """
     typed: dict[object, Remedy] = {}
     for one in {one.id: plainly(one) for one in useful_first(finding, facts)}.values():
         commands = tuple(command for each in one.actions for command in each.commands)
         typed.setdefault(one.id if finding.is_a_look(one) or not (finding.family and commands) else commands, one)
     steps = tuple(typed.values())
-    return tuple(sorted(steps, key=lambda one: not finding.is_a_look(one))) if possible else steps
+    if not possible:
+        return steps
+    looks, fixes = ([one for one in steps if finding.is_a_look(one) is look] for look in (True, False))
+    return (*looks[:1], *fixes[:1], *looks[1:], *fixes[1:])
 
 
 def from_words_alone(recipe: Recipe) -> Finding:

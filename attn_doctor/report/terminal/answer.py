@@ -12,7 +12,7 @@ from rich.text import Text
 from attn_doctor.machine.own_command import as_typed
 from attn_doctor.machine.printable import one_line
 from attn_doctor.model.findings import Finding, Remedy, Safety, Severity
-from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.report.language import say
 from attn_doctor.report.terminal.console import ReportConsole
 from attn_doctor.report.terminal.report import SEVERITY_STYLES
@@ -93,8 +93,9 @@ def _possible(findings: Sequence[Finding], console: ReportConsole) -> list[_Bloc
     blocks = [_head(first, say("not decided"), say("  one of these, the likelier first")), *_line_of(first, console)]
     for number, one in enumerate(findings, start=1):
         blocks.append(_Block(lines=_row(str(number), f"{one.id}: {one_line(one.title)}", console), most=2, urgency=2))
-        for remedy in one.remedies[:1]:
-            blocks += _remedy(advice.label(one, remedy), remedy, console, most=2)
+        for place, remedy in enumerate(one.remedies[:2]):
+            steps = _remedy(advice.label(one, remedy), remedy, console, most=2, leads=place == 0)
+            blocks += steps if place == 0 else [replace(step, least=0) for step in steps[:1] if one.family]
         if not one.remedies:
             blocks.append(_told("why", one.why, console, urgency=4))
     return [*blocks, *_page(first)]
