@@ -28,6 +28,7 @@ _SAID = when_used(
     r"\b(?:I|[Ww]e)(?:'ve| have| had| am|'m)?(?: also| even| already)*"
     r" (?:tried|set|used?|added?|pass(?:ed)?|put|enabled|run|ran|running|using|changed|replaced?)\b"
     r"|\balready (?:set|use[sd]?|added|tried|passed)\b|\b[Ee]ven (?:with|though|after|when)\b|\b[Tt]ried\b"
+    r"|\b[Tt]rying to (?:run|use|start|set)\b"
     r"|我(?:已|在|用|把|试|也)|设置了|已经"
 )
 _VARIABLE = when_used(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})=[\"']?(?P<value>[\w./:,-]{1,80})")
@@ -73,6 +74,7 @@ def settings_named(text: str) -> Iterator[str]:
     for pattern in (_VARIABLE, _FLAG, _KEY):
         for found in pattern.finditer(text):
             value = (found["value"] or "").rstrip(".,;:")
+            value = value.lower() if value in ("True", "False", "TRUE", "FALSE") else value
             name = found["name"].replace("_", "-") if pattern is _FLAG else found["name"]  # trainers take both
             yield f"{name}={value}" if value else name
 
