@@ -2,7 +2,7 @@
 
 A pattern knows a message by a few of its words; where it is a family's, half of the messages of the field that it meets
 mean something else. A model of all words that the cases of each recipe have (recipes/words.json) is right about as
-often as the patterns, and for other reasons: where both name the same, they are hardly ever wrong. So where the family
+often as the patterns, and for other reasons: where both name the same, few are wrong. So where the family
 that the patterns lead with is not among the model's first, nothing is stated: it and what the words are nearest to are
 told as possible, the likelier first, each with the checks that decide. So is what the words are near to where nothing
 matches at all. Where a recipe of one cause matches the model has no say: there it was more often wrong than right.
@@ -24,11 +24,11 @@ from attn_doctor.recipes.data import words
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
 #: On 336 reports of the field that neither the patterns nor the model had seen: of the families among the model's first
-#: three 7 in 100 were wrong, of those behind them or without words 31, and of single causes 4.
+#: three 7 in 100 were wrong, of those behind them or known by a grammar alone 31, and of single causes 4.
 _AGREED = 3
 #: From this score on the words' own stands before the family: behind a family with words of its own it was right for 11
 #: of 14 such reports and the family for 3, below it for 3 of 14 and the family for 6; a grammar's was right more often
-#: up to 0. Where nothing matches at all it is told from the third score on.
+#: up to 0. Where nothing matches at all what is nearer than _ALONE is told.
 _LIKELIER, _LIKELIER_THAN_A_GRAMMAR, _ALONE = -0.3, 0.0, -0.45
 #: How near words have to be to be told at all: of the nearest down to here one of four was right, of further ones none
 #: of 30 below the second score.
@@ -36,6 +36,8 @@ _NEAR, _NEAR_TOO = -0.7, -0.6
 _MOST_NEAR, _MOST_POSSIBLE = 3, 3
 #: Characters, and share of a message, that a pattern has to match to know the message.
 _LONG, _MOST_OF_IT = 40, 0.75
+#: Characters of a message by which its text is found again.
+_BEGINNING = 40
 #: Nothing was searched for.
 _NO_PATTERN = LogPattern(pattern="")
 
@@ -56,14 +58,17 @@ def with_second_opinion(
     led = leading.match.recipe
     if led.family is None or led.says_where:
         return kept
-    ranked = words.bundled().ranked(next(log.text for log, _ in logs if log.name == leading.log))
+    texts = [log.text for log, _ in logs if log.name == leading.log]  # several texts have one name
+    text = next((one for one in texts if leading.match.quoted[:_BEGINNING] in one), texts[0])
+    of_its_log = kept if len(logs) == 1 else [one for one in kept if one.match.quoted[:_BEGINNING] in text]
+    ranked = words.bundled().ranked(text)
     if not ranked or led.id in {one.id for one in ranked[:_AGREED]}:
         return kept
     enough = _LIKELIER if led.has_words_of_its_own else _LIKELIER_THAN_A_GRAMMAR
     before: list[Weighed] = []
     behind: list[Weighed] = []
     for number, one in enumerate(ranked[:_AGREED]):
-        matched = next((each for each in kept if each.match.recipe.id == one.id), None)
+        matched = next((each for each in of_its_log if each.match.recipe.id == one.id and not each.follows), None)
         near = one.score >= (_NEAR_TOO if number else _NEAR)
         told = matched or (_weighed(shelf.get(one.id), leading.match, leading.facts, leading.log) if near else None)
         if told is not None:
@@ -73,7 +78,8 @@ def with_second_opinion(
     possible = [*before[: _MOST_POSSIBLE - 1], leading, *behind][:_MOST_POSSIBLE]
     ids = {one.match.recipe.id: place for place, one in enumerate(possible, start=1)}
     added = [one for one in possible if one.by_words]
-    return [replace(one, place=ids.get(one.match.recipe.id, 0)) for one in (*added, *kept)]
+    here = {id(one) for one in (*added, *of_its_log)}
+    return [replace(one, place=ids.get(one.match.recipe.id, 0)) if id(one) in here else one for one in (*added, *kept)]
 
 
 def _is_whole(match: Match) -> bool:

@@ -223,7 +223,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
         title=title_of(recipe, facts, first.binding, finding.title),
         what="",  # a recipe's `what` describes a finding on a node
         why=told_plainly(finding.why),
-        certainty="seen" if first.proven and not finding.family else "inferred",
+        certainty="seen" if first.proven and not (finding.family or first.place) else "inferred",
         subjects=tuple(dict.fromkeys(name for one in group if (name := _origin(one, several)))),
         locations=_locations(group),
         evidence=tuple(

@@ -19,6 +19,8 @@ _INSTALLED_NOTHING = when_used(
     r"|externally-managed-environment|No matching distributions? found for |\bno such option: --"
 )
 _NO_MODULE = when_used(r"No module named ")
+#: What could not be done without it; "Error caught was: No module named" is printed by what goes on.
+_FAILED_FOR_WANT_OF = when_used(r"(?i)\b(?:fail(?:ed|s|ure)?|can ?not|could not|unable)\b.{0,120}No module named ")
 _WARNS = when_used(r"^\s*\W?(?:WARN(?:ING)?|Warning)\b|\bWARNING[\[:]|\w+Warning: ")
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 
@@ -113,7 +115,9 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
     missing = [
         one
         for one in weighed
-        if _NO_MODULE.search(one.match.quoted) and not (is_told(one.match) or _WARNS.search(one.match.quoted))
+        if (one.match.unit.exception or _FAILED_FOR_WANT_OF.search(one.match.quoted))
+        and _NO_MODULE.search(one.match.quoted)
+        and not (is_told(one.match) or _WARNS.search(one.match.quoted))
     ]
     return [
         replace(one, severity=Severity.INFO, survived=True, follows=True)

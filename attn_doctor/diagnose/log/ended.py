@@ -23,7 +23,7 @@ _MARKS = when_used(r"\s*[\^~]+\s*$")
 
 #: `   32 | #include "cutlass/cutlass.h"`, the mark below it, and the end.
 _INCLUDE = when_used(r"[\s\d|]*#\s*include\s*[<\"](?P<header>[\w./+-]{2,120})[>\"]\s*$")
-_MARK = when_used(r"[\s|]*\^[\^~]*\s*$")
+_BELOW_IT = when_used(r"[\s|]*\^[\^~]*\s*$")
 _STOPPED = when_used(r"\s*compilation terminated\.")
 _SAID_ABOVE = when_used(r"fatal error|No such file")
 
@@ -37,10 +37,11 @@ def _with_missing_headers(lines: list[Line]) -> list[Line]:
     made = list(lines)
     for at in range(len(lines) - 2):
         found = _INCLUDE.match(lines[at].text) if "include" in lines[at].text else None
-        if found and _MARK.match(lines[at + 1].text) and _STOPPED.match(lines[at + 2].text):
+        if found and _BELOW_IT.match(lines[at + 1].text) and _STOPPED.match(lines[at + 2].text):
             above = lines[at - 1].text if at else ""
             if not _SAID_ABOVE.search(above):
-                made[at] = replace(lines[at], text=f"fatal error: {found['header']}: No such file or directory")
+                said = f"fatal error: {found['header']}: No such file or directory"
+                made[at] = replace(lines[at], text=f"{lines[at].text.rstrip()}  [cut off: {said}]")
     return made
 
 

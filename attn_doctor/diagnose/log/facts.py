@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
+from attn_doctor.diagnose.log.built_beside import BuiltBeside
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done, installed_in
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
@@ -39,7 +40,7 @@ _WORTH = when_used(
     r"|git\+https|[Ss]eries|trl\b|peft|ccelerate|eepspeed|mamba|causal[-_]conv|bitsandbytes|diffusers|gface[-_]hub"
     r"|[ /]setup\.py|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|numpy|einops"
     r"|vllm|vLLM|LLM engine|sglang|SGLang|lmdeploy|\b[2-5]0[5-9]0 ?(?:[TtSs][IiUu]|cards?\b)"
-    r"|(?:an?|my|the|on|with|using|for|\d ?[x×*]|[Cc]ard:) ?[2-5]0[5-9]0\b|16[56]0 ?S\b"
+    r"|(?:an?|my|the|on|\d ?[x×*]|[Cc]ard:) ?[2-5]0[5-9]0\b|16[56]0 ?S\b"
     r"|[一-龥] ?[A-Za-z]\d|[A-Za-z]\d{1,3} ?[一-龥]",
     re.ASCII,  # a word of Chinese ends no name of a GPU
 )
@@ -105,8 +106,6 @@ _GUESSED = when_used(
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
 _TORCH_THERE, _SUBJECT, _AT_USE = "package.torch.version", "subject.package", "log.built_at_use"
-#: pip builds in an environment of its own, with the newest torch: what is said from there on is not of the one there.
-_BESIDE = when_used(r"pip-build-env-\w+[/\\]overlay[/\\].{0,60}?site-packages[/\\]torch[/\\]")
 _BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
@@ -144,7 +143,8 @@ class Clues:
         self._pins: dict[str, dict[str, int]] = {}
         #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
         self._listed: dict[str, int] = {}
-        self._asked = self._beside = False
+        self._asked = False
+        self._beside = BuiltBeside()
         #: What an installer put in or found there; what is said of the package elsewhere goes before.
         self._installed: dict[str, tuple[str, str, int]] = {}
         #: Told by the interpreter that ran; a list in the same log may be another one's.
@@ -154,7 +154,7 @@ class Clues:
         """Reads one line."""
         text = line.text
         self._company.see(text)
-        self._beside = self._beside or ("pip-build-env" in text and _BESIDE.search(text) is not None)
+        self._beside.see(text)
         refused = ".whl" in text and _REFUSED.search(text) is not None
         for name, value in () if refused else self._around.told(text):
             self._tell(name, value, line.number)
@@ -186,7 +186,7 @@ class Clues:
             if of_limit:
                 self._tell("gpu.0.compute_capability", of_limit, line.number)
         elif found_name := gpu_words.NAMES.search(text):
-            told = gpu_words.SERIES.sub(r"RTX \g<series>xx", gpu_words.OF_A_KERNEL.sub(".", text))
+            told = gpu_words.SERIES.sub(gpu_words.of_a_series, gpu_words.OF_A_KERNEL.sub(".", text))
             found_name = gpu_words.NAMES.search(told) or found_name
             with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", told))
             with_brand = gpu_words.SUPER_IN_SHORT.sub(r"GTX \g<number> SUPER", with_brand)
@@ -261,7 +261,7 @@ class Clues:
         if name == "python":
             self._tell("python.version", version, line)
             return
-        if name != "torch" or not self._beside:
+        if name != "torch" or not self._beside.now:
             self._tell(f"package.{name}.version", version, line)
 
     def _one_environment(self) -> None:

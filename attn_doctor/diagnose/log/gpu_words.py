@@ -29,9 +29,10 @@ OF_A_KERNEL = when_used(
     r" (?:only supports?|requires?|needs?)[^.\n]{0,12}"
     r" Ampere(?: or newer)? GPUs?(?: or newer)?|[Rr]equires Ampere GPUs or newer"
 )
+#: `RTX 50 series`, `30 series GPU`: all of one have the same compute capability. What is said for them is none of it.
 _SERIES = (
-    r"(?<![\w.-])(?:[Rr][Tt][Xx] ?[2-5]0(?:00)?[- ]?[Ss]eries"
-    r"|[2-5]0(?:00)?[- ][Ss]eries(?= (?:NVIDIA |RTX )?(?:GPUs?|gpus?|cards?)\b)|[2-5]0系)"
+    r"(?<![A-Za-z0-9_.-])(?<!for )(?<!Quadro )(?:[Rr][Tt][Xx] ?[2-5]0(?:00)?[- ]?[Ss]eries\b"
+    r"|(?<!RX )(?<!Radeon )[2-5]0[- ][Ss]eries(?= (?:NVIDIA |RTX )?(?:GPUs?|gpus?|cards?)\b)|[2-5]0系(?!统))"
 )
 ASKED_BEHIND = when_used(
     r"\d{2,4}(?:xx)?(?:[- ]?[Ss]eries)?(?: GPUs?)?"
@@ -57,7 +58,7 @@ NAMES = when_used(
     r"|\b(?:on|with|using|have|my) (?:an? |the |my |one |single )[2-5]0[5-9]0\b"
     r"|(?<![\w.-])[1-8] ?[x×*] ?[2-5]0[5-9]0\b"
     rf"|{_SERIES}"
-    r"|\b(?:on|with|using|for) [2-5]0[5-9]0(?=[ ,;.，。)]?[^\n]{0,200}?(?:CUDA|\bGPU|kernel image|显卡))"
+    r"|\b(?:run|ran|running|train|trained|training) (?:this|it|the|my)(?: \w{1,20}){0,3} on [2-5]0[5-9]0\b(?! ?[a-z])"
     r"|\b[Cc]ard(?: is(?: an?)?|[:：=]) ?(?:[2-5]0[5-9]0|16[356]0 ?S?)\b|(?<![\w.-])16[56]0 ?S\b",
     re.ASCII,
 )
@@ -71,12 +72,10 @@ TI_ALONE = when_used(
     r"(?<![A-Za-z0-9_.-])(?<![RGrg][Tt][Xx] )(?=[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
     r"|[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b))"
     r"|(?<=\d[x×*] )(?=[2-5]0[5-9]0\b)|(?<=\d[x×*])(?=[2-5]0[5-9]0\b)"
-    r"|(?<=\bon )(?=[2-5]0[5-9]0\b)|(?<=\bwith )(?=[2-5]0[5-9]0\b)|(?<=\busing )(?=[2-5]0[5-9]0\b)"
-    r"|(?<=\bfor )(?=[2-5]0[5-9]0\b)"
+    r"|(?<=\bon )(?=[2-5]0[5-9]0\b)"
     r"|(?<=\ba )(?=[2-5]0[5-9]0\b)|(?<=\bmy )(?=[2-5]0[5-9]0\b)|(?<=\bthe )(?=[2-5]0[5-9]0\b)"
 )
-#: `50 series`, `RTX 5000 series`: all of one have the same compute capability.
-SERIES = when_used(r"(?<![A-Za-z0-9_.-])(?:[Rr][Tt][Xx] ?)?(?P<series>[2-5]0)(?:00)?(?:[- ]?[Ss]eries\b|系)")
+SERIES = when_used(_SERIES)
 #: `1660S`, as people write the GTX 1660 SUPER.
 SUPER_IN_SHORT = when_used(r"(?<![\w.-])(?:GTX ?)?(?P<number>16[56]0) ?S\b")
 #: `GTX 4090`: GeForces of these numbers are RTX alone.
@@ -91,6 +90,11 @@ def is_asked(text: str, found: re.Match[str]) -> bool:
 def is_a_default(named: str, text: str) -> bool:
     """True for what CMake compiles for where nobody names a GPU."""
     return named in ("3.0", "5.2") and "arch=compute_" in text
+
+
+def of_a_series(found: re.Match[str]) -> str:
+    """A series as the table of GPUs has it: RTX 50xx."""
+    return f"RTX {re.findall('[2-5]0', found[0])[0]}xx"
 
 
 def dotted(found: re.Match[str]) -> str:

@@ -64,7 +64,7 @@ class Weighed:
     """Facts that would decide it and that a person can find out."""
     severity: Severity
     survived: bool = False
-    """The program went on after it, and failed of something else."""
+    """The program went on after it, and failed of something else; or it warns of what cannot be the reason."""
     follows: bool = False
     """It only says how a process ended that had raised before, or warns of what cannot be the reason."""
     by_words: bool = False

@@ -65,7 +65,7 @@ def _finding(finding: Finding, report: Report) -> str:
     elif finding.locations and finding.locations[0].note:
         parts.append(tag("pre", finding.locations[0].note))
     for number, remedy in enumerate(finding.remedies, start=1):
-        label = say(advice.label(finding, remedy).capitalize())
+        label = say(advice.label(finding, remedy)).capitalize()
         why = f" ({say(remedy.safety.value)}{f': {remedy.why_this_safety}' if remedy.why_this_safety else ''})"
         parts.append(tag("p", f"{label} {number}: {remedy.title}{why}"))
         parts += [tag("p", words, "dim") for words in advice.by_hand(remedy)]

@@ -206,7 +206,8 @@ def _finding(finding: Finding, *, again: bool = False) -> list[str]:
     )
     for number, remedy in enumerate(finding.remedies, start=1):
         why = say(": {why}", why=remedy.why_this_safety) if remedy.why_this_safety else ""
-        lines.append(f"{number}. {remedy.title} ({say(remedy.safety.value)}{why})")
+        label = f"{say(advice.label(finding, remedy)).capitalize()}: " if finding.possible else ""
+        lines.append(f"{number}. {label}{remedy.title} ({say(remedy.safety.value)}{why})")
         lines += [f"   {words}" for words in advice.by_hand(remedy)]
         lines += [f"   ```\n   {command}\n   ```" for command, _ in advice.commands(remedy)]
     lines += [

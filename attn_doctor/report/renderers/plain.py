@@ -86,7 +86,7 @@ def _finding(finding: Finding, facts: FactSet, number: str, *, verbose: bool) ->
     for count, remedy in enumerate(finding.remedies[: None if verbose else 1], start=1):
         yield say(
             "{label} {count}: {title} ({safety}).",
-            label=say(advice.label(finding, remedy).capitalize()),
+            label=say(advice.label(finding, remedy)).capitalize(),
             count=count,
             title=one_line(remedy.title),
             safety=say(remedy.safety.value),

@@ -67,8 +67,8 @@ def _rule(finding: Finding) -> dict[str, Any]:
 def _result(finding: Finding, rule: int, report: Report) -> dict[str, Any]:
     quoted = places.quoted(finding, report.facts)
     known = places.every_place(finding)
-    fixes = [one.title for one in finding.remedies[:1]]
-    text = ". ".join(one_line(words).rstrip(".") for words in (finding.title, *(f"Fix: {one}" for one in fixes))) + "."
+    steps = [f"{advice.label(finding, one).capitalize()}: {one.title}" for one in finding.remedies[:1]]
+    text = ". ".join(one_line(words).rstrip(".") for words in (finding.title, *steps)) + "."
     place = known[0] if known else None
     result: dict[str, Any] = {
         "ruleId": finding.id,

@@ -57,7 +57,9 @@ def answer(findings: Sequence[Finding], console: ReportConsole, *, room: int) ->
 def hidden(findings: Sequence[Finding]) -> str:
     """What `-v` shows besides; empty where that is nothing."""
     first, others = findings[0], findings[1:]
-    if first.family and not first.remedies and not others:
+    if first.possible:
+        others = [one for one in others if not one.possible]
+    if first.family and not first.remedies and len(findings) == 1:
         return ""
     parts = []
     if (more := len(first.remedies) - 1) > 0 and not first.family:
@@ -88,7 +90,7 @@ def _page(finding: Finding) -> list[_Block]:
 
 
 def _possible(findings: Sequence[Finding], console: ReportConsole) -> list[_Block]:
-    """Those between which nothing decides: of each what it is, and what tells whether it is that."""
+    """Those between which nothing decides: of each what it is, what tells whether it is that, and what to do if so."""
     first = findings[0]
     blocks = [_head(first, say("not decided"), say("  one of these, the likelier first")), *_line_of(first, console)]
     for number, one in enumerate(findings, start=1):
@@ -152,7 +154,7 @@ def _remedy(label: str, remedy: Remedy, console: ReportConsole, *, most: int = 4
         commands = [Text.assemble(" " * (_LABEL + 3), (prompt, "dim"), (text, "green")) for text in typed]
         if commands:
             blocks.append(_Block(lines=commands, least=0, urgency=1 if leads else 4))
-    if label == "fix" and remedy.safety is Safety.UNSAFE and remedy.why_this_safety:
+    if label in ("fix", "if so") and remedy.safety is Safety.UNSAFE and remedy.why_this_safety:
         # "(unsafe)" behind the title left readers with the question of what would happen: the reason says it.
         changes = _sentences(remedy.why_this_safety)[0]
         blocks.append(_Block(lines=_row("unsafe", changes, console), least=0, urgency=5))

@@ -164,8 +164,7 @@ class Writer:
             )
         if len(also) > _MOST_PLACES and not self._verbose:
             self._row("", say("and {number} more (-v)", number=len(also) - _MOST_PLACES))
-        for number, remedy in enumerate(finding.remedies, start=1):
-            self._remedy(advice.label(finding, remedy), number, remedy)
+        self._remedies(finding)
         if not finding.remedies and finding.severity is not Severity.INFO:
             self._row("fix", say("none is known for this node"))
         if finding.known_problems:
@@ -185,8 +184,7 @@ class Writer:
         if what:
             self._row("what", what)
         self._row("why" if not finding.family else "what", finding.why)
-        for number, remedy in enumerate(finding.remedies, start=1):
-            self._remedy(advice.label(finding, remedy), number, remedy)
+        self._remedies(finding)
         if finding.known_problems:
             self._row("note", finding.known_problems)
         for number, url in enumerate(finding.references):
@@ -197,10 +195,17 @@ class Writer:
         """The row with the address of the recipe's page, or with a command, whole."""
         self._whole(Text(f"  {padded(say('page'), _LABEL)} ", style="dim") + Text(address))
 
-    def _remedy(self, label: str, number: int, remedy: Remedy) -> None:
+    def _remedies(self, finding: Finding) -> None:
+        before = ""
+        for number, remedy in enumerate(finding.remedies, start=1):
+            label = advice.label(finding, remedy)
+            self._remedy(label, number, remedy, shown=label != before)
+            before = label
+
+    def _remedy(self, label: str, number: int, remedy: Remedy, *, shown: bool) -> None:
         why = say(": {why}", why=remedy.why_this_safety) if remedy.why_this_safety else ""
         safety = say("  ({safety})", safety=f"{say(remedy.safety.value)}{why}") if label != "check" else ""
-        self._row(label if number == 1 else "", f"{number}. {remedy.title}", safety)
+        self._row(label if shown else "", f"{number}. {remedy.title}", safety)
         for one in remedy.actions:
             for words in (one.action.advice, one.action.hint):
                 if words:

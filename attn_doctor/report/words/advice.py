@@ -50,7 +50,7 @@ def plain(finding: Finding) -> Iterator[str]:
     if finding.why:
         yield one_line(finding.why)
     for number, remedy in enumerate(finding.remedies, start=1):
-        head = say(label(finding, remedy).capitalize())
+        head = say(label(finding, remedy)).capitalize()
         yield f"{head} {number}: {one_line(remedy.title)} ({say(remedy.safety.value)})"
         yield from (f"  {words}" for words in by_hand(remedy))
         yield from (f"  {'$ ' if typed else ''}{text}" for text, typed in commands(remedy))

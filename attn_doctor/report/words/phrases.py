@@ -209,7 +209,9 @@ def _listed(fact: Fact) -> str | None:
 def confidence(finding: Finding) -> str:
     """The confidence of a finding: `confirmed` when the problem was observed, `likely` when facts match."""
     if finding.possible:
-        return say("possible: the log does not decide between this and others; what is to be checked does")
+        if finding.by_words:
+            return say("possible: no pattern of it stands in the log, whose words together are those of this trouble")
+        return say("possible: its words stand in the log, which does not decide between this and others")
     if finding.by_words:
         return say("by its words: no pattern of it stands in the log, whose words together are those of this trouble")
     if finding.family:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from attn_doctor.model.exit_status import Status
 from attn_doctor.model.report import Report
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.data.words import Ranked
-from attn_doctor.report import picker
+from attn_doctor.report import language, picker
 from attn_doctor.report.renderer import EXPLAIN, Manner
 from attn_doctor.report.terminal import explain as page
 from attn_doctor.workflows import explain as workflow
@@ -88,8 +89,34 @@ class TestSecondOpinion:
         picker.pick(EXPLAIN, form).write(told(CUT)[0], stream, Manner(verbose=True))
         shown = " ".join(stream.getvalue().split())
 
-        assert "possible: the log does not decide between this and others" in shown
-        assert "Fix 1:" not in shown
+        assert "possible: no pattern of it stands in the log" in shown
+        assert "possible: its words stand in the log, which does not decide between this and others" in shown
+        assert not re.search(r"(?i)\bfix \d|\bfix:", shown)
+        assert re.search(r"(?i)\bif so\b", shown)
+
+    def test_a_page_in_chinese(self) -> None:
+        stream = io.StringIO()
+        language.choose("zh")
+        try:
+            picker.pick(EXPLAIN, "plain").write(told(CUT)[0], stream, Manner(verbose=True))
+        finally:
+            language.choose("en")
+
+        assert "若是 1" in stream.getvalue()
+        assert "If so" not in stream.getvalue()
+
+    def test_messages_of_two_texts_are_not_one_choice(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each is a message of its own."""
+        says(monkeypatch, ("package-missing", -0.9))
+        other = "ImportError: Please install FlashInfer to use its backend: pip install flashinfer-python"
+        findings = explain(ExplainRequest(texts=(CUT, other))).diagnosis.findings
+
+        assert not {"package-missing"} & {one.id for one in findings if one.possible}
+
+    def test_what_an_unsafe_step_changes_is_said_of_what_is_possible_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("gpu-before-ampere", 0.5))
+
+        assert "\n  unsafe  " in told(CUT, gpu="t4")[1]
 
     def test_words_that_agree_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         says(monkeypatch, ("gpu-before-ampere", 0.5), ("nvcc-missing", 0.2), (FAMILY, -0.9))

@@ -44,8 +44,15 @@ def test_what_a_kernel_asks_for_is_not_what_is_there(text: str, capability: str 
         ("我用50系显卡", "12.0"),
         ("RTX 20 series or newer is required", None),
         ("the 20 series of papers", None),
-        ("When I run this on 3090, there is 'CUDA error: no kernel image is available'", "8.6"),
+        ("When I run this project on 3090, there is a CUDA error", "8.6"),
         ("listening on 5090", None),
+        ("The prompt with 2080 tokens fails: CUDA error: no kernel image is available", None),
+        ("trained for 3060 steps, then CUDA error: device-side assert", None),
+        ("listening on 5060, GPU memory 80 GiB", None),
+        ("I use an AMD Radeon RX 5000 series card with ROCm", None),
+        ("Quadro RTX 5000 series card", "7.5"),
+        ("PyTorch 2.7 with CUDA 12.8 is the first with kernels for RTX 50 series", None),
+        ("共有50系统 GPU", None),
     ],
 )
 def test_a_name_counts_before_a_number_of_a_build(text: str, capability: str | None) -> None:

@@ -178,4 +178,5 @@ def test_the_torch_that_pip_builds_beside_is_not_the_one_that_is_there(slash: st
 
     assert told(log, "torch.version") is None
     assert told(f"torch 2.0.1+cu118\n{log}", "torch.version") == "2.0.1+cu118"
+    assert told(f"{log}\n[end of output]\nPyTorch version: 2.1.2+cu118", "torch.version") == "2.1.2+cu118"
     assert told(log.replace("torch" + slash, "numpy" + slash), "torch.version") == "2.7.0+cu126"
