@@ -95,9 +95,12 @@ def _possible(findings: Sequence[Finding], console: ReportConsole) -> list[_Bloc
     blocks = [_head(first, say("not decided"), say("  one of these, the likelier first")), *_line_of(first, console)]
     for number, one in enumerate(findings, start=1):
         blocks.append(_Block(lines=_row(str(number), f"{one.id}: {one_line(one.title)}", console), most=2, urgency=2))
-        for place, remedy in enumerate(one.remedies[:2]):
-            steps = _remedy(advice.label(one, remedy), remedy, console, most=2, leads=place == 0)
-            blocks += steps if place == 0 else [replace(step, least=0) for step in steps[:1] if one.family]
+        before = ""
+        for remedy in one.remedies[:2]:
+            label = advice.label(one, remedy)
+            steps = _remedy(label if label != before else "", remedy, console, most=2, leads=not before)
+            blocks += [replace(step, least=0) for step in steps[:1] if one.family] if before else steps
+            before = label
         if not one.remedies:
             blocks.append(_told("why", one.why, console, urgency=4))
     return [*blocks, *_page(first)]

@@ -115,6 +115,7 @@ class TestSecondOpinion:
 
     def test_what_an_unsafe_step_changes_is_said_of_what_is_possible_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         says(monkeypatch, ("gpu-before-ampere", 0.5))
+        monkeypatch.setenv("COLUMNS", "200")  # room for every row
 
         assert "\n  unsafe  " in told(CUT, gpu="t4")[1]
 
