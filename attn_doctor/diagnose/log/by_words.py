@@ -2,11 +2,11 @@
 
 A pattern knows a message by a few of its words; where it is a family's, half of the messages of the field that it meets
 mean something else. A model of all words that the cases of each recipe have (recipes/words.json) is right about as
-often as the patterns, and for other reasons: where both name the same, few are wrong. So where the family
-that the patterns lead with is not among the model's first, nothing is stated: it and what the words are nearest to are
-told as possible, the likelier first, each with the checks that decide. So is what the words are near to where nothing
-matches at all. Where a recipe of one cause matches the model has no say: there it was more often wrong than right.
-What is less near is shown beside the answer as something to look at, never as a finding.
+often as the patterns, and for other reasons: where both name the same, few are wrong. So where the family that the
+patterns lead with is not among the model's first, nothing is stated: it and what the words are nearest to are told as
+possible, the likelier first. So is what the words are near to where nothing matches at all. Where a recipe of one cause
+matches the model has no say: there it was more often wrong than right. What is less near is shown beside the answer as
+something to look at, never as a finding.
 """
 
 from __future__ import annotations
@@ -58,28 +58,51 @@ def with_second_opinion(
     led = leading.match.recipe
     if led.family is None or led.says_where:
         return kept
-    texts = [log.text for log, _ in logs if log.name == leading.log]  # several texts have one name
-    text = next((one for one in texts if leading.match.quoted[:_BEGINNING] in one), texts[0])
-    of_its_log = kept if len(logs) == 1 else [one for one in kept if one.match.quoted[:_BEGINNING] in text]
+    text, of_its_text = _text_of(leading, kept, [log for log, _ in logs])
     ranked = words.bundled().ranked(text)
     if not ranked or led.id in {one.id for one in ranked[:_AGREED]}:
         return kept
-    enough = _LIKELIER if led.has_words_of_its_own else _LIKELIER_THAN_A_GRAMMAR
-    before: list[Weighed] = []
-    behind: list[Weighed] = []
-    for number, one in enumerate(ranked[:_AGREED]):
-        matched = next((each for each in of_its_log if each.match.recipe.id == one.id and not each.follows), None)
-        near = one.score >= (_NEAR_TOO if number else _NEAR)
-        told = matched or (_weighed(shelf.get(one.id), leading.match, leading.facts, leading.log) if near else None)
-        if told is not None:
-            (before if matched or one.score >= enough else behind).append(told)
+    before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf)
     if not before and led.has_words_of_its_own and _is_whole(leading.match):
         return kept
     possible = [*before[: _MOST_POSSIBLE - 1], leading, *behind][:_MOST_POSSIBLE]
-    ids = {one.match.recipe.id: place for place, one in enumerate(possible, start=1)}
+    places = {one.match.recipe.id: place for place, one in enumerate(possible, start=1)}
     added = [one for one in possible if one.by_words]
-    here = {id(one) for one in (*added, *of_its_log)}
-    return [replace(one, place=ids.get(one.match.recipe.id, 0)) if id(one) in here else one for one in (*added, *kept)]
+    here = {id(one) for one in (*possible, *of_its_text)}
+    return [
+        replace(one, place=places.get(one.match.recipe.id, 0)) if id(one) in here else one for one in (*added, *kept)
+    ]
+
+
+def _text_of(leading: Weighed, kept: list[Weighed], logs: Sequence[Scanned]) -> tuple[str, list[Weighed]]:
+    """The text that the match stands in, and what else is of that text; several texts may have one name."""
+    if len(logs) == 1:
+        return logs[0].text, kept
+    texts = [log.text for log in logs if log.name == leading.log]
+    text = next((one for one in texts if leading.match.quoted[:_BEGINNING] in one), texts[0])
+    return text, [one for one in kept if one.match.quoted[:_BEGINNING] in text]
+
+
+def _rivals(
+    leading: Weighed, of_its_text: Sequence[Weighed], nearest: Sequence[words.Ranked], shelf: Mapping[str, Recipe]
+) -> tuple[list[Weighed], list[Weighed]]:
+    """What the words are nearest to, as far as facts allow it: likelier than what leads, and less likely."""
+    enough = _LIKELIER if leading.match.recipe.has_words_of_its_own else _LIKELIER_THAN_A_GRAMMAR
+    there = leading.match
+    before: list[Weighed] = []
+    behind: list[Weighed] = []
+    for number, one in enumerate(nearest):
+        matched = next((each for each in of_its_text if each.match.recipe.id == one.id and not _is_last(each)), None)
+        told = matched
+        if told is None and one.score >= (_NEAR_TOO if number else _NEAR):
+            told = _weighed(shelf.get(one.id), there.unit, there.line, there.quoted, leading.facts, leading.log)
+        if told is not None:
+            (before if matched or one.score >= enough else behind).append(told)
+    return before, behind
+
+
+def _is_last(one: Weighed) -> bool:
+    return one.follows or one.beside
 
 
 def _is_whole(match: Match) -> bool:
@@ -99,24 +122,19 @@ def _where_nothing_is_known(log: Scanned, facts: FactSet, shelf: Mapping[str, Re
     for one in words.bundled().ranked(log.text)[:_MOST_POSSIBLE]:
         if one.score < (_NEAR_TOO if told else _ALONE):
             break
-        recipe = shelf.get(one.id)
-        if recipe is not None:
-            match = Match(recipe=recipe, pattern=_NO_PATTERN, unit=unit, line=number, quoted=text, length=0)
-            found = _weighed(recipe, match, facts, log.name)
-            told += [] if found is None else [replace(found, place=len(told) + 1)]
+        if found := _weighed(shelf.get(one.id), unit, number, text, facts, log.name):
+            told.append(replace(found, place=len(told) + 1))
     return told
 
 
-def _weighed(recipe: Recipe | None, there: Match, facts: FactSet, log: str) -> Weighed | None:
-    """The recipe as if it had matched where the other one did; None where facts speak against it, and for families
-    whose words stand in logs of all kinds: wide ones, and those outside the attention stack.
+def _weighed(recipe: Recipe | None, unit: Unit, line: int, quoted: str, facts: FactSet, log: str) -> Weighed | None:
+    """The recipe as if it had matched there; None where facts speak against it, and for families whose words stand in
+    logs of all kinds: wide ones, and those outside the attention stack.
     """
     family = recipe.family if recipe is not None else None
     if recipe is None or not recipe.logs or (family is not None and not (family.ours and recipe.rank < OF_ONE_THING)):
         return None
-    match = Match(
-        recipe=recipe, pattern=_NO_PATTERN, unit=there.unit, line=there.line, quoted=there.quoted, length=0
-    )  # fmt: skip
+    match = Match(recipe=recipe, pattern=_NO_PATTERN, unit=unit, line=line, quoted=quoted, length=0)
     told = weigh(match, facts, log)
     return None if told is None else replace(told, severity=Severity.INFO, by_words=True)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from attn_doctor.diagnose.log.unit import UnitKind
 from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
@@ -120,9 +119,8 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
         and not (is_told(one.match) or _WARNS.search(one.match.quoted))
     ]
     return [
-        replace(one, severity=Severity.INFO, survived=True, follows=True)
+        replace(one, severity=Severity.INFO, survived=True, beside=True)
         if one.match.recipe.family is None
-        and one.match.unit.kind is not UnitKind.TRACEBACK
         and not one.match.unit.exception
         and any(other.log == one.log and other.match.unit is not one.match.unit for other in missing)
         and _WARNS.search(one.match.quoted)

@@ -50,7 +50,7 @@ OF_ANOTHER = "log.nvcc_of_another_cuda"
 
 def in_paths(text: str) -> Iterator[tuple[str, str]]:
     """Facts that paths tell: a build's nvcc, the CUDA and Python that torch compiles extensions for, the index that
-    torch was installed from, and how old bitsandbytes is.
+    torch was installed from, the library that bitsandbytes chose and how old it is.
     """
     if "/whl/" in text and (index := _TORCH_FROM.search(text)) and not _ADVICE.search(text):
         yield "torch.cuda", f"{index['major']}.{index['minor']}"
@@ -60,13 +60,17 @@ def in_paths(text: str) -> Iterator[tuple[str, str]]:
         elif own := _NVCC_OF_THE_SYSTEM.search(text):
             yield "cuda.nvcc_path", own["nvcc"]
     if "CUDA" in text or "cuda_setup" in text:
-        if _OLD_BITSANDBYTES.search(text):
-            yield "log.bitsandbytes_before", "0.43"
-        if chosen := _LIBRARY.search(text):
-            yield "log.bitsandbytes_cuda", f"{chosen['major']}.{chosen['minor']}"
+        yield from _of_bitsandbytes(text)
     if "torch_ext" in text and (built := _EXTENSIONS.search(text)):
         yield "torch.cuda", f"{built['major']}.{built['minor']}"
         yield "python.version", f"3.{built['python']}"
+
+
+def _of_bitsandbytes(text: str) -> Iterator[tuple[str, str]]:
+    if _OLD_BITSANDBYTES.search(text):
+        yield "log.bitsandbytes_before", "0.43"
+    if chosen := _LIBRARY.search(text):
+        yield "log.bitsandbytes_cuda", f"{chosen['major']}.{chosen['minor']}"
 
 
 def another_cuda(told: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

@@ -17,13 +17,12 @@ _CUT = when_used(r"\s*(?P<kind>ImportError|ModuleNotFoundError): ?(?P<rest>[A-Za
 _SAID = {"ImportError": "cannot import name '", "ModuleNotFoundError": "No module named '"}
 _FROM = when_used(r"\s*from (?P<module>[A-Za-z_][\w.]*) import \(?(?P<names>[\w, ]{1,400})")
 _IMPORT = when_used(r"\s*import (?P<module>[A-Za-z_][\w.]*)")
-#: Carets below a line of code.
-_MARKS = when_used(r"\s*[\^~]+\s*$")
+#: Carets below a line of code; a compiler draws a margin.
+_MARKS = when_used(r"[\s|]*[\^~]+\s*$")
 
 
 #: `   32 | #include "cutlass/cutlass.h"`, the mark below it, and the end.
 _INCLUDE = when_used(r"[\s\d|]*#\s*include\s*[<\"](?P<header>[\w./+-]{2,120})[>\"]\s*$")
-_BELOW_IT = when_used(r"[\s|]*\^[\^~]*\s*$")
 _STOPPED = when_used(r"\s*compilation terminated\.")
 _SAID_ABOVE = when_used(r"fatal error|No such file")
 
@@ -37,7 +36,7 @@ def _with_missing_headers(lines: list[Line]) -> list[Line]:
     made = list(lines)
     for at in range(len(lines) - 2):
         found = _INCLUDE.match(lines[at].text) if "include" in lines[at].text else None
-        if found and _BELOW_IT.match(lines[at + 1].text) and _STOPPED.match(lines[at + 2].text):
+        if found and _MARKS.match(lines[at + 1].text) and _STOPPED.match(lines[at + 2].text):
             above = lines[at - 1].text if at else ""
             if not _SAID_ABOVE.search(above):
                 said = f"fatal error: {found['header']}: No such file or directory"

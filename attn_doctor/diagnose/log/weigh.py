@@ -64,9 +64,11 @@ class Weighed:
     """Facts that would decide it and that a person can find out."""
     severity: Severity
     survived: bool = False
-    """The program went on after it, and failed of something else; or it warns of what cannot be the reason."""
+    """The program went on after it, and failed of something else."""
     follows: bool = False
-    """It only says how a process ended that had raised before, or warns of what cannot be the reason."""
+    """It only says how a process ended that had raised before."""
+    beside: bool = False
+    """It warns of one thing, and is never why the program failed of the other."""
     by_words: bool = False
     """No pattern of it stands there: the words are those of its cases (by_words.py)."""
     place: int = 0
@@ -117,8 +119,10 @@ class Weighed:
         failed = self.failed and not self.match.pattern.wrapper
         if self.place:
             return 0
+        if self.beside:
+            return 7
         if self.follows:
-            return 7 if self.survived else 6
+            return 6
         family, rank = self.match.recipe.family, self.match.recipe.rank
         if family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice

@@ -47,9 +47,10 @@ class _Block:
 def answer(findings: Sequence[Finding], console: ReportConsole, *, room: int) -> None:
     """Writes the findings in no more lines than there is room for: the first in short, of the others their titles."""
     possible = [one for one in findings if one.possible]
-    told = possible if len(possible) > 1 else findings[:1]
-    blocks = [*(_possible(told, console) if told is possible else _of(told[0], console))]
-    blocks += _others([one for one in findings if one not in told], console)
+    if len(possible) > 1:
+        blocks = [*_possible(possible, console), *_others([one for one in findings if not one.possible], console)]
+    else:
+        blocks = [*_of(findings[0], console), *_others(findings[1:], console)]
     for line in _fitted(blocks, room):
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
