@@ -519,6 +519,7 @@ TERMS: tuple[Term, ...] = (
         ("log.symbol", _T, "the undefined symbol it names, mangled"),
         ("log.symbol_is_of_torch", _B, "the published torch of the release that the log states has this symbol"),
         ("log.name_wanted", _T, "the Python name that a message misses, where other releases of its package have it"),
+        ("log.type_of_no_release", _T, "the type of a model that a message misses, where no transformers has it"),
         ("log.name_parameter", _T, "the parameter alone, where that name is one of a function or class"),
         ("log.name_new", _T, "what its package calls it today, or where it is today"),
         ("log.name_package", _T, "the distribution of which that name is"),

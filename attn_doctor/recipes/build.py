@@ -114,6 +114,7 @@ def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path
             owners=tuple(table.get("owner", ())),
             exceptions=tuple(table.get("exception", ())),
             ours=table.get("ours", True),
+            certain=table.get("certain", False),
         ),
     )
 

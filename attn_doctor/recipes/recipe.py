@@ -161,6 +161,8 @@ class Family:
     """Classes without their modules; a message that shows none passes."""
     ours: bool = True
     """False: not a problem of the attention stack; the note only explains it and names where to look."""
+    certain: bool = False
+    """Its messages say by themselves that they are of it, as Python's own do: other words of the log do not count."""
 
 
 def plain(value: Any) -> Value:

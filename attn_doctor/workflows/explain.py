@@ -12,6 +12,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.by_words import nearest
 from attn_doctor.diagnose.log.causes import Explained, Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
+from attn_doctor.diagnose.log.devices import DEVICE, maker_of
 from attn_doctor.diagnose.log.match import patterns_of
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
@@ -24,7 +25,7 @@ from attn_doctor.machine.files import read_input
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model import exit_status
-from attn_doctor.model.facts import FactSet, Origin
+from attn_doctor.model.facts import FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Examined, LogRead, Near, Report
 from attn_doctor.probe import logs
@@ -36,6 +37,10 @@ from attn_doctor.recipes.data.gpu_table import named_gpu
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, pick_recipes, silent
+
+_GPU_NAME = FactName.parse("gpu.0.name")
+#: What an assumed GPU of another maker says besides.
+_OF_ITS_MAKER = (FactName.parse("log.made_for"), FactName.parse(DEVICE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +215,9 @@ def as_if_partly(base: FactSet, gpu: str | None, assumptions: tuple[str, ...]) -
     """The facts with the user's assumptions. Unlike in `check`, other facts become unknown instead of absent: an
     assumed torch does not imply that triton is missing."""
     facts = assume(base if gpu is None else assume_gpu(base, named_gpu(gpu)), assumptions)
+    named = facts.fact(_GPU_NAME)
+    if maker := maker_of(facts.text(_GPU_NAME) or ""):
+        facts = facts.with_facts([replace(named, name=one, state=Known(maker)) for one in _OF_ITS_MAKER])
     return FactSet(fact for fact in facts.values() if fact.name.kind != "listed" or fact.origin is not Origin.ASSUMED)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attn_doctor.diagnose.log.match import Match
+from attn_doctor.diagnose.log.match import Match, excludes
 from attn_doctor.diagnose.log.scan import Scanned
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.diagnose.log.weigh import OF_LEARNING, OF_ONE_THING, Weighed, weigh
@@ -63,7 +63,7 @@ def with_second_opinion(
     if not ranked or led.id in {one.id for one in ranked[:_AGREED]}:
         return kept
     before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf)
-    if not before and led.has_words_of_its_own and _is_whole(leading.match):
+    if not before and (led.family.certain or (led.has_words_of_its_own and _is_whole(leading.match))):
         return kept
     possible = [*before[: _MOST_POSSIBLE - 1], leading, *behind][:_MOST_POSSIBLE]
     places = {one.match.recipe.id: place for place, one in enumerate(possible, start=1)}
@@ -128,11 +128,13 @@ def _where_nothing_is_known(log: Scanned, facts: FactSet, shelf: Mapping[str, Re
 
 
 def _weighed(recipe: Recipe | None, unit: Unit, line: int, quoted: str, facts: FactSet, log: str) -> Weighed | None:
-    """The recipe as if it had matched there; None where facts speak against it, and for families whose words stand in
-    logs of all kinds: wide ones, and those outside the attention stack.
+    """The recipe as if it had matched there; None where facts or the line itself speak against it, and for families
+    whose words stand in logs of all kinds: wide ones, and those outside the attention stack.
     """
     family = recipe.family if recipe is not None else None
     if recipe is None or not recipe.logs or (family is not None and not (family.ours and recipe.rank < OF_ONE_THING)):
+        return None
+    if excludes(recipe, quoted):
         return None
     match = Match(recipe=recipe, pattern=_NO_PATTERN, unit=unit, line=line, quoted=quoted, length=0)
     told = weigh(match, facts, log)

@@ -24,6 +24,19 @@ NAMED = when_used(
     r"|(?P<Neuron>\btorch_neuronx?\b|\bneuronx-cc\b|\bInferentia|\bTrainium)"
     r"|(?P<Moore_Threads>\btorch_musa\b|\bmusa:\d|\bMTT S\d)"
 )
+#: A line of a program, library or GPU of another maker than NVIDIA.
+MADE_FOR = when_used(
+    r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|/whl/(?:\w+/)?rocm\d|TritonAMDGPU"
+    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|\btransformers/hip/|ZLUDA|[Zz]luda"
+    r"|\bHIP (?:error|out of|GPUs are)|\bTriton Error \[HIP\]|/dev/kfd\b|\bMIOpen\(HIP\)|\bROCm-capable\b"
+    r"|\.hip:\d|\bgfx(?:9\d\w|1[0-2]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b"
+    r"|\b(?:RX|rx) ?(?:4[678]0|5[5-9]0|5[3567]00|6[3-9][05]0|7[6-9][05]0|90[67]0)(?!\d)|\bAMD [679]\d[05]0 ?[Xx][Tt]"
+    r"|stable-diffusion-webui-(?:directml|amdgpu)\b)"
+    r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d"
+    r"|\bArc (?:Pro )?[AB]\d{2,3}\b|\barc [ab]\d{3}\b)"
+    r"|(?P<Ascend>\btorch[_-]npu\b|\b910(?:B[1-4]?|_?93)\b|\bnpu:\d|'npu'|\bnpu device\b"
+    r"|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b|昇腾)"
+)
 #: Texts of which one stands in every line that names such a device.
 SIGNS = (
     *("luda", "LUDA", "irectml", "privateuseone", "habana", "hpu", "Gaudi", "HL-2", "TPU", "Tpu", "tpu", "xla:"),
@@ -37,6 +50,12 @@ _OF_OTHERS = when_used(
 #: Who runs CUDA's or torch's calls on another maker's GPU, and what else such a log names.
 _UNDER = {"ZLUDA": {"AMD", "NVIDIA", "DirectML"}, "DirectML": {"AMD", "Intel"}}
 _CUDA_BUILD = re.compile(r"\+cu\d{3}$")
+
+
+def maker_of(gpu: str) -> str | None:
+    """AMD, Intel or Ascend, where a GPU's name is one of theirs: `AMD Radeon RX 6800 XT`."""
+    found = MADE_FOR.search(gpu)
+    return found.lastgroup if found else None
 
 
 def told_in(text: str, made_for: str | None) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 Websites, terminals and people cut a log after so many characters. `ImportError: cann` then says nothing, and the line
 of code above it says which name of which module was asked for. gcc and nvcc end at once where a header is not there,
-and nowhere else show an include with a mark below it: a log that begins there has lost their message alone.
+and nowhere else show an include with a mark below it: a log that begins there has lost their message alone. A log
+that ends within a traceback has lost the exception: that is said behind its last line of code.
 """
 
 from __future__ import annotations
@@ -26,10 +27,26 @@ _INCLUDE = when_used(r"[\s\d|]*#\s*include\s*[<\"](?P<header>[\w./+-]{2,120})[>\
 _STOPPED = when_used(r"\s*compilation terminated\.")
 _SAID_ABOVE = when_used(r"fatal error|No such file")
 
+#: A frame, whole or with its end cut off, and what stands behind the last line of code of a traceback that ends in it.
+_FRAME_BEGUN, _FRAME = when_used(r' {0,8}File "'), when_used(r' {0,8}File "[^"\n]{1,400}", line \d+, in ')
+_NO_EXCEPTION = "  [cut off: the exception]"
+
 
 def completed(lines: Sequence[Line]) -> list[Line]:
-    """The lines; the last one whole, where it breaks off within such a message, and missing headers by their names."""
-    return _with_missing_headers(_with_a_whole_end(lines))
+    """The lines; the last one whole, where it breaks off within such a message, missing headers by their names, and a
+    traceback that has no end with words for it.
+    """
+    return _with_the_end_of_a_traceback(_with_missing_headers(_with_a_whole_end(lines)))
+
+
+def _with_the_end_of_a_traceback(lines: list[Line]) -> list[Line]:
+    told = [at for at, line in enumerate(lines) if line.text.strip() and not _MARKS.match(line.text)]
+    if told and _FRAME_BEGUN.match(lines[told[-1]].text):
+        told.pop()
+    if len(told) < 2 or not _FRAME.match(lines[told[-2]].text) or not lines[told[-1]].text.startswith("  "):
+        return lines
+    code = lines[told[-1]]
+    return [*lines[: told[-1]], replace(code, text=code.text.rstrip() + _NO_EXCEPTION), *lines[told[-1] + 1 :]]
 
 
 def _with_missing_headers(lines: list[Line]) -> list[Line]:

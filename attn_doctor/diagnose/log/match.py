@@ -192,6 +192,12 @@ class Patterns:
         return searched
 
 
+def excludes(recipe: Recipe, text: str) -> bool:
+    """True where a pattern of the recipe stands in the text beside words that say that it means something else."""
+    known = [one for one in (_known(recipe, pattern) for pattern in recipe.logs if pattern.unless) if one is not None]
+    return any(one.searched.search(text) is not None and one.search(text) is None for one in known)
+
+
 _made: list[Patterns] = []
 
 

@@ -10,7 +10,7 @@ from attn_doctor.diagnose.log.calls import is_own_code, phase_in
 from attn_doctor.diagnose.log.engines import ENGINE, is_its
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
-from attn_doctor.diagnose.log.names_wanted import name_wanted, with_class
+from attn_doctor.diagnose.log.names_wanted import name_wanted, type_of_no_release, with_class
 from attn_doctor.diagnose.log.owners import owner, whole_name
 from attn_doctor.diagnose.log.programs import plugin_of
 from attn_doctor.diagnose.log.refusals import divides_by, refuser
@@ -153,6 +153,8 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     owners = [name for _, name in _owners(unit)]
     found = name_wanted(with_class(unit.message, calls), owners, around, calls)
     if found is None:
+        if unknown := type_of_no_release(unit.message):
+            yield _log_fact("type_of_no_release", unknown, log, unit.message_line)
         return
     asking = _asking(unit)
     # Without a traceback the engine whose log it is asks, but not for a name of its own: who wants that is cut off.

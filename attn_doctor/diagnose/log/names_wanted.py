@@ -29,7 +29,9 @@ _MODEL_TYPE = when_used(rf"model type {_Q}?(?P<type>\w+){_Q}? but Transformers d
 _TYPE_TAKEN = when_used(rf"{_Q}(?P<type>[\w-]+){_Q} is already used by a Transformers config")
 _KEY = when_used(rf"\bKeyError: {_Q}(?P<type>[a-z][\w-]+){_Q}(?!\w)")
 #: The line of the look-up, after which any key is a model type.
-_LOOKED_UP = when_used(r"\bCONFIG_MAPPING\[")
+_LOOKED_UP = when_used(
+    r"\bCONFIG_MAPPING\[|models[/\\]auto[/\\]configuration_auto\.py\"?, line \d+, in (?:from_pretrained|__getitem__)"
+)
 #: Python 3.9 and older do not say of which class a constructor is.
 _NAMELESS = when_used(r"(?<![\w.])__init__\(\)(?= (?:got an unexpected keyword|missing \d))")
 _CALL_OF_CLASS = when_used(r"(?<![\w\"'])(?P<name>[A-Z]\w{2,60})\(")
@@ -188,12 +190,22 @@ def _model_type(message: str, owners: Collection[str], calls: str) -> NameWanted
         return None if without is None else NameWanted(f"the free model type {match['type']}", without)
     match = _MODEL_TYPE.search(message)
     if match is None:
-        match = _KEY.search(message) if not owners or "transformers" in owners else None
-        if match is None or not (_NO_WORD.match(match["type"]) or _LOOKED_UP.search(calls)):
+        match, looked_up = _KEY.search(message), _LOOKED_UP.search(calls)
+        if match is None or not (looked_up or not owners or "transformers" in owners):
+            return None
+        if not (looked_up or _NO_WORD.match(match["type"])):
             return None
     package = match["type"].replace("-", "_").removesuffix("_text")
     span = names.of_name("transformers.models", package)
     return None if span is None else NameWanted(f"model type {match['type']}", span)
+
+
+def type_of_no_release(message: str) -> str | None:
+    """The type of a model that a message misses, where no transformers of the table has such a model."""
+    match = _MODEL_TYPE.search(message) or _KEY.search(message)
+    if match is None or names.of_name("transformers.models", match["type"].replace("-", "_").removesuffix("_text")):
+        return None
+    return match["type"]
 
 
 def _has(span: Span, release: str) -> bool:

@@ -118,18 +118,6 @@ _ENOUGH = 12
 _ENOUGH_ALIKE, _MOST_SHAPES, _SHAPE = 12, 4000, 300
 _DIGITS = when_used(r"\d+")
 
-_MADE_FOR = when_used(
-    r"(?P<AMD>__HIP_PLATFORM_AMD__|--offload-arch=gfx|USE_ROCM=1|\bhipcc\b|/opt/rocm|\+rocm\d|/whl/(?:\w+/)?rocm\d|TritonAMDGPU"
-    r"|libbitsandbytes_(?:rocm|hip)|ROCm Setup failed|\btransformers/hip/|ZLUDA|[Zz]luda"
-    r"|\bHIP (?:error|out of|GPUs are)|\bTriton Error \[HIP\]|/dev/kfd\b|\bMIOpen\(HIP\)|\bROCm-capable\b"
-    r"|\.hip:\d|\bgfx(?:9\d\w|1[0-2]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b"
-    r"|\b(?:RX|rx) ?(?:4[678]0|5[5-9]0|5[3567]00|6[3-9][05]0|7[6-9][05]0|90[67]0)(?!\d)|\bAMD [679]\d[05]0 ?[Xx][Tt]"
-    r"|stable-diffusion-webui-(?:directml|amdgpu)\b)"
-    r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d"
-    r"|\bArc (?:Pro )?[AB]\d{2,3}\b|\barc [ab]\d{3}\b)"
-    r"|(?P<Ascend>\btorch[_-]npu\b|\b910(?:B[1-4]?|_?93)\b|\bnpu:\d|'npu'|\bnpu device\b"
-    r"|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b|昇腾)"
-)
 _JETSON = when_used(
     r"-tegra\b|\btegra\b|\b[Jj]etson\b|\b[Jj]et[Pp]ack\b|\b(?:NVIDIA|AGX|NX|Nano) Orin\b"
     r"|\bOrin (?:NX|Nano|AGX)\b|\bnvgpu\b|/l4t-\w"
@@ -283,7 +271,7 @@ class Surroundings:
                 yield SAID, str(said.lastgroup)
         made_for = None
         if _any_in(text, _MAY_BE):
-            if made_for := _MADE_FOR.search(text, 0, 2000):
+            if made_for := devices.MADE_FOR.search(text, 0, 2000):
                 yield "log.made_for", str(made_for.lastgroup)
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"

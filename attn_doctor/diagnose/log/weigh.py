@@ -103,7 +103,9 @@ class Weighed:
 
     @property
     def _is_known(self) -> bool:
-        return not self.match.pattern.wrapper and not self.match.recipe.is_of_a_grammar
+        recipe = self.match.recipe
+        certain = recipe.family is not None and recipe.family.certain
+        return not self.match.pattern.wrapper and (certain or not recipe.is_of_a_grammar)
 
     @property
     def proven(self) -> bool:

@@ -37,6 +37,7 @@ class _Family(Table):
     owner: tuple[Annotated[StrictStr, Field(pattern=r"^[A-Za-z_]\w*$")], ...] = ()
     exception: tuple[Annotated[StrictStr, Field(pattern=r"^[A-Z]\w*$")], ...] = ()
     ours: StrictBool = True
+    certain: StrictBool = False
     rank: StrictInt = 50
     checked: date
     since: VersionText = "0.1.0"

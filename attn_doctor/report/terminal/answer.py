@@ -63,7 +63,10 @@ def hidden(findings: Sequence[Finding]) -> str:
     if first.family and not first.remedies and len(findings) == 1:
         return ""
     parts = []
-    if (more := len(first.remedies) - 1) > 0 and not first.family:
+    if first.possible:
+        if any(len(one.remedies) > len(_shown(one)) for one in findings if one.possible):
+            parts.append(say("what to do if so"))
+    elif (more := len(first.remedies) - 1) > 0 and not first.family:
         parts.append(say("{more} more fix{es}", more=more, es="es" if more > 1 else ""))
     if (more := len(others) - _MOST_OTHERS) > 0:
         parts.append(say("{more} more finding{s}", more=more, s="s" if more > 1 else ""))
@@ -91,20 +94,26 @@ def _page(finding: Finding) -> list[_Block]:
 
 
 def _possible(findings: Sequence[Finding], console: ReportConsole) -> list[_Block]:
-    """Those between which nothing decides: of each what it is, what tells whether it is that, and what to do if so."""
+    """Those between which nothing decides: of each what it is, and what tells whether it is that."""
     first = findings[0]
     blocks = [_head(first, say("not decided"), say("  one of these, the likelier first")), *_line_of(first, console)]
     for number, one in enumerate(findings, start=1):
         blocks.append(_Block(lines=_row(str(number), f"{one.id}: {one_line(one.title)}", console), most=2, urgency=2))
-        before = ""
-        for remedy in one.remedies[:2]:
-            label = advice.label(one, remedy)
-            steps = _remedy(label if label != before else "", remedy, console, most=2, leads=not before)
-            blocks += [replace(step, least=0) for step in steps[:1] if one.family] if before else steps
-            before = label
-        if not one.remedies:
+        looks = _shown(one)
+        for remedy in looks[:1]:
+            blocks += _remedy(advice.label(one, remedy), remedy, console, most=2)
+        for remedy in looks[1:2]:
+            blocks += [replace(step, least=0) for step in _remedy("", remedy, console, most=2, leads=False)[:1]]
+        if not looks:
             blocks.append(_told("why", one.why, console, urgency=4))
     return [*blocks, *_page(first)]
+
+
+def _shown(finding: Finding) -> Sequence[Remedy]:
+    """Its steps; of what is only possible those that look: of 28 fixes that were shown with such answers to reports of
+    the field 20 were wrong, and -v has them.
+    """
+    return [one for one in finding.remedies if finding.is_a_look(one)] if finding.possible else finding.remedies
 
 
 def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
@@ -123,25 +132,26 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     because = [phrases.evidence(fact) for fact in finding.evidence]
     if because:
         blocks.append(_Block(lines=_row("because", "; ".join(because), console), least=0, urgency=5))
+    remedies = _shown(finding)
     if finding.why:
-        label = "look" if finding.family and not finding.remedies else "why"
+        label = "look" if finding.family and not remedies else "why"
         # Without room it goes first: what to do says more to whom the cause is named already.
         blocks.append(_told(label, finding.why, console, urgency=7))
     if finding.family:
         before = ""
-        for remedy in finding.remedies:
+        for remedy in remedies:
             label = advice.label(finding, remedy)
             of_first = not before
             blocks += _remedy(
                 label if label != before else "", remedy, console, most=6 if of_first else 3, leads=of_first
             )
             before = label
-    elif finding.remedies:
-        first, *others = finding.remedies
+    elif remedies:
+        first, *others = remedies
         blocks += _remedy(advice.label(finding, first), first, console)
         if others:  # whom the first does not fit sees where to go on; its steps need -v
             blocks.append(_Block(lines=_row("else", others[0].title, console), urgency=5))
-    elif finding.severity is not Severity.INFO:
+    elif finding.severity is not Severity.INFO and not finding.possible:
         blocks.append(_Block(lines=_row("fix", say("none is known for what the log tells"), console)))
     return [*blocks, *_page(finding)]
 

@@ -18,7 +18,7 @@ TOLD = [(row, row.told_by) for row in every_row() if row.told_by]
 SIGNS = [
     (surroundings._SYSTEM, surroundings._MAY_BE_SYSTEM),
     (surroundings._SAID, surroundings._MAY_BE_SAID),
-    (surroundings._MADE_FOR, surroundings._MAY_BE),
+    (devices.MADE_FOR, surroundings._MAY_BE),
     (surroundings._JETSON, surroundings._MAY_BE),
     (surroundings._INTERPRETER, surroundings._MAY_BE_INTERPRETER),
     (surroundings._INSTALLER, surroundings._MAY_BE_INSTALLED),
