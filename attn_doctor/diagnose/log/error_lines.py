@@ -16,6 +16,7 @@ _AT_THE_START = when_used(
     r"(?:[\w.+/-]{1,120}: )?(?:catastrophic |fatal |internal )?error(?: [A-Z]{1,5}\d{2,5}|\[E\d{4}\])? ?: ?\S"
     r"|(?!\w{0,40}(?:Warning|Info))(?:[*`]{0,2})?(?:ERROR|Error|FATAL|Fatal [Ee]rror|fatal|panic|Internal [Ee]rror)\b"
     r"(?:\[\d+\]|\(\d+\))?[*`]{0,2} ?: ?\S"
+    r"|Error (?:running|executing|loading|processing|during|while|in|when)\b[^:\n]{0,60}: \S"
     r"|\S{1,300}?[:(]\d+(?:[:,]\d+)?\)? ?: ?(?:catastrophic |fatal |internal )?[Ee]rror\b"  # of a file's line
     r"|(?:LINK|NVLINK|[\w./-]{1,200}\.(?:obj|lib|o)) ?: (?:fatal )?error LNK\d"
     r"|(?:nvcc|ptxas|nvlink|fatbinary|cicc|cudafe\+\+) (?:fatal|error) *:|ptxas \S{1,200}, line \d+; (?:error|fatal)"

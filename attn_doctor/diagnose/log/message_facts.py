@@ -14,6 +14,7 @@ from attn_doctor.diagnose.log.names_wanted import name_wanted, type_of_no_releas
 from attn_doctor.diagnose.log.owners import owner, whole_name
 from attn_doctor.diagnose.log.programs import plugin_of
 from attn_doctor.diagnose.log.refusals import divides_by, refuser
+from attn_doctor.diagnose.log.releases_listed import beside_those_listed
 from attn_doctor.diagnose.log.shapes import heads_laid_out, is_keys_twice, is_longer_again, is_part_again
 from attn_doctor.diagnose.log.subjects import compiled_in_checkout, subject_of
 from attn_doctor.diagnose.log.unit import Unit
@@ -140,6 +141,8 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
         yield _log_fact("attention_since", since, log, match.line)
     if match.reasons:
         yield _log_fact("reasons", match.reasons, log, match.line)
+    for attribute, value in beside_those_listed(match.unit.text):
+        yield _log_fact(attribute, value, log, match.line)
     yield from of_unit(match.unit, log, around.text(_AT_USE), around.text(_ENGINE))
     yield from _of_a_name(match.unit, log, around)
     symbol, torch = _SYMBOL.search(match.unit.message), around.text(_TORCH)

@@ -1,0 +1,47 @@
+"""Tells where the release that pip was asked for stands beside those that it lists for this Python and platform.
+
+pip lists what has a file for the interpreter that asks. A release before all of them was published for older Pythons
+alone; one behind them for newer ones, for another platform, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import InvalidVersion, Version
+
+from attn_doctor.quick_patterns import when_used
+
+_ASKED = when_used(
+    r"satisfies the requirement [A-Za-z][\w.-]{1,60}(?:\[[^\]\n]{1,60}\])?"
+    r"(?P<sign>==|<=|>=|~=)(?P<asked>\d[\w.+]{0,30})"
+    r"[^\n]{0,200}?\(from versions: (?P<listed>[^)\n]{3,6000})(?P<whole>\)?)"
+)
+
+
+def beside_those_listed(message: str) -> Iterator[tuple[str, str]]:
+    """`release_asked`, `release_place` (older or newer than all that are listed) and `release_near`, the nearest of
+    them; nothing where the release is among them, or no number is pinned.
+    """
+    found = _ASKED.search(message)
+    listed = sorted(_versions(found["listed"].split(","))) if found else []
+    asked = next(_versions([found["asked"]]), None) if found else None
+    if found is None or not listed or asked is None:
+        return
+    if asked < listed[0] and found["sign"] != ">=":
+        place, near = "older", listed[0]
+    elif asked > listed[-1] and found["sign"] != "<=" and found["whole"]:
+        place, near = "newer", listed[-1]
+    else:
+        return
+    yield "release_asked", str(asked)
+    yield "release_place", place
+    yield "release_near", str(near)
+
+
+def _versions(texts: list[str]) -> Iterator[Version]:
+    for text in texts:
+        try:
+            yield Version(text.strip())
+        except InvalidVersion:
+            continue

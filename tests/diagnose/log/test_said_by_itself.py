@@ -1,0 +1,135 @@
+"""What a message says by itself, whatever else a log's words are near to."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from attn_doctor.diagnose.log import by_words
+from attn_doctor.diagnose.log.ended import completed
+from attn_doctor.diagnose.log.unit import Line
+from attn_doctor.recipes.data.words import Ranked
+from attn_doctor.report.terminal import explain as page
+from attn_doctor.workflows.explain import ExplainRequest, explain
+
+
+def ids(text: str, **options: object) -> list[str]:
+    return [one.id for one in explain(ExplainRequest(texts=(text,), **options)).diagnosis.findings]  # type: ignore[arg-type]
+
+
+def first_fix(text: str, **options: object) -> str:
+    findings = explain(ExplainRequest(texts=(text,), **options)).diagnosis.findings  # type: ignore[arg-type]
+    remedy = findings[0].remedies[0]
+    commands = [command for one in remedy.actions for command in one.commands]
+    return "\n".join([remedy.title, *commands])
+
+
+class Says:
+    """In the place of the model: it always ranks the same."""
+
+    def __init__(self, name: str, score: float) -> None:
+        self.answer = (Ranked(name, score),)
+
+    def ranked(self, _text: str) -> tuple[Ranked, ...]:
+        return self.answer
+
+
+MISSING = "vllm\nModuleNotFoundError: No module named 'moonlib'"
+
+
+@pytest.mark.parametrize(("score", "possible"), [(-0.2, []), (0.1, ["nvcc-missing", "module-not-there"])])
+def test_a_certain_message_is_stated_unless_words_are_of_another(
+    monkeypatch: pytest.MonkeyPatch, score: float, possible: list[str]
+) -> None:
+    monkeypatch.setattr(by_words.words, "bundled", lambda: Says("nvcc-missing", score))
+    findings = explain(ExplainRequest(texts=(MISSING,))).diagnosis.findings
+
+    assert [one.id for one in findings if one.possible] == possible
+    assert "module-not-there" in [one.id for one in findings]
+
+
+def test_what_a_recipe_excludes_is_not_possible_by_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pattern stands there, and so does what says that it is something else."""
+    monkeypatch.setattr(by_words.words, "bundled", lambda: Says("linear-dtype-mismatch", 0.9))
+    text = "torch\nRuntimeError: expected m1 and m2 to have the same dtype, but got: long int != float"
+
+    assert ids(text) == ["tensor-of-another-kind"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/e/transformers/models/auto/", "/e/site-packages/t            ransformers/models/auto/"]
+)
+def test_a_model_type_of_a_release_is_told_with_it(path: str) -> None:
+    """Also where a terminal broke the path of the frame."""
+    text = (
+        f"  File \"{path}configuration_auto.py\", line 623, in __getitem__\n    raise KeyError(key)\nKeyError: 'llama'"
+    )
+
+    assert "transformers >=4.28" in first_fix(text)
+
+
+def test_a_type_of_no_release_has_a_package_of_its_own() -> None:
+    text = (
+        '  File "/e/transformers/models/auto/configuration_auto.py", line 623, in __getitem__\n'
+        "    raise KeyError(key)\nKeyError: 'moonbeam'"
+    )
+
+    assert "registers moonbeam" in first_fix(text)
+
+
+def test_an_assumed_gpu_tells_its_maker() -> None:
+    """So that what is possible on another maker's alone is ruled out."""
+    text = (
+        "C:\\a\\stable-diffusion-webui>webui-user.bat\n"
+        "RuntimeError: Torch is not able to use GPU; add --skip-torch-cuda-test to COMMANDLINE_ARGS variable"
+    )
+
+    assert "amdgpu" in first_fix(text, assumptions=("gpu.0.name=AMD Radeon RX 6800 XT",))
+    assert "amdgpu" not in first_fix(text, assumptions=("gpu.0.name=NVIDIA GeForce RTX 3090",))
+
+
+def test_no_other_package_is_installed_for_an_old_glibc() -> None:
+    text = "moonlib-0.3-linux_x86_64.whl\nImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.32' not found"
+
+    assert "flash-attn" not in first_fix(text)
+    assert "newer system" in first_fix(text)
+
+
+FRAMES = """\
+Traceback (most recent call last):
+  File "/a/b.py", line 3, in <module>
+    from .moon import land
+  File "/a/moon.py", line 9, in land
+    fly(moon)"""
+
+
+class TestATracebackWithoutItsEnd:
+    def lines(self, text: str) -> list[Line]:
+        return [Line(number, line) for number, line in enumerate(text.splitlines(), start=1)]
+
+    @pytest.mark.parametrize(
+        ("end", "marked"),
+        [
+            ("", "    fly(moon)"),
+            ('\n  File "/a/mo', "    fly(moon)"),  # the next frame was begun
+            ("\n    ^^^^^^^^^", "    fly(moon)"),
+        ],
+    )
+    def test_it_is_said_behind_the_last_line_of_code(self, end: str, marked: str) -> None:
+        made = completed(self.lines(FRAMES + end))
+
+        assert [line.text for line in made if "[cut off: the exception]" in line.text] == [
+            f"{marked}  [cut off: the exception]"
+        ]
+
+    @pytest.mark.parametrize("end", ["\nValueError: no moon", "\nand then nothing came"])
+    def test_another_end_is_none(self, end: str) -> None:
+        assert completed(self.lines(FRAMES + end)) == self.lines(FRAMES + end)
+
+    def test_the_page_asks_for_the_missing_line(self) -> None:
+        stream = io.StringIO()
+        page.write(explain(ExplainRequest(texts=(f"torch\n{FRAMES}",))), stream, verbose=False)
+
+        assert "traceback-cut-off" in stream.getvalue()
+        assert "the line below the last frame" in " ".join(stream.getvalue().split())
