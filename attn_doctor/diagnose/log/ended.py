@@ -3,7 +3,8 @@
 Websites, terminals and people cut a log after so many characters. `ImportError: cann` then says nothing, and the line
 of code above it says which name of which module was asked for. gcc and nvcc end at once where a header is not there,
 and nowhere else show an include with a mark below it: a log that begins there has lost their message alone. A log
-that ends within a traceback has lost the exception: that is said behind its last line of code.
+that ends within a traceback has lost the exception: that is said behind its last line of code, in brackets, as is all
+that was not in the log.
 """
 
 from __future__ import annotations
@@ -30,13 +31,40 @@ _SAID_ABOVE = when_used(r"fatal error|No such file")
 #: A frame, whole or with its end cut off, and what stands behind the last line of code of a traceback that ends in it.
 _FRAME_BEGUN, _FRAME = when_used(r' {0,8}File "'), when_used(r' {0,8}File "[^"\n]{1,400}", line \d+, in ')
 _NO_EXCEPTION = "  [cut off: the exception]"
+#: What says in the rest of the log why it failed: another traceback's exception, or a copy of the message above it.
+_SAYS_WHY = when_used(
+    r"\b[A-Z]\w{2,60}(?:Error|Exception|Interrupt|Exit)\b ?:|^\W{0,4}(?:\w{1,40} )?(?:error|Error|ERROR)\b ?:"
+)
+#: How long messages of loaders, shells and CUDA end: the beginning of such an end is completed.
+_ENDS = (
+    "cannot open shared object file: No such file or directory",
+    "is not recognized as an internal or external command",
+    "no kernel image is available for execution on the device",
+    "an illegal memory access was encountered",
+    "No such file or directory",
+)
+_LEAST_BEGUN = 12
 
 
 def completed(lines: Sequence[Line]) -> list[Line]:
-    """The lines; the last one whole, where it breaks off within such a message, missing headers by their names, and a
-    traceback that has no end with words for it.
+    """The lines; the last one whole, where it breaks off within such a message, and missing headers by their names."""
+    return _with_missing_headers(_with_a_whole_end(lines))
+
+
+def completed_text(lines: Sequence[Line]) -> list[Line]:
+    """The same for the lines of a whole text, whose last one is the end of what was pasted: a message that it begins
+    is ended, and a traceback that stops there is said to.
     """
-    return _with_the_end_of_a_traceback(_with_missing_headers(_with_a_whole_end(lines)))
+    return _with_the_end_of_a_traceback(_with_a_known_end(completed(lines)))
+
+
+def _with_a_known_end(lines: list[Line]) -> list[Line]:
+    last = next((at for at in reversed(range(len(lines))) if lines[at].text.strip()), None)
+    text = lines[last].text.rstrip() if last is not None else ""
+    rest = _rest_of(text)
+    if last is None or rest is None:
+        return lines
+    return [*lines[:last], replace(lines[last], text=f"{text}{rest}  [cut off: {rest.strip()}]"), *lines[last + 1 :]]
 
 
 def _with_the_end_of_a_traceback(lines: list[Line]) -> list[Line]:
@@ -44,6 +72,8 @@ def _with_the_end_of_a_traceback(lines: list[Line]) -> list[Line]:
     if told and _FRAME_BEGUN.match(lines[told[-1]].text):
         told.pop()
     if len(told) < 2 or not _FRAME.match(lines[told[-2]].text) or not lines[told[-1]].text.startswith("  "):
+        return lines
+    if any(_SAYS_WHY.search(line.text[:200]) for line in lines):
         return lines
     code = lines[told[-1]]
     return [*lines[: told[-1]], replace(code, text=code.text.rstrip() + _NO_EXCEPTION), *lines[told[-1] + 1 :]]
@@ -73,6 +103,15 @@ def _with_a_whole_end(lines: Sequence[Line]) -> list[Line]:
     text = lines[cut].text
     made = replace(lines[cut], text=f"{text[: found.start('kind')]}{found['kind']}: {whole}")
     return [*lines[:cut], made, *lines[cut + 1 :]]
+
+
+def _rest_of(text: str) -> str | None:
+    """What is missing of the end of a known message of which the text ends with a beginning; None where none is."""
+    for end in _ENDS:
+        for length in range(min(len(end) - 1, len(text)), _LEAST_BEGUN - 1, -1):
+            if text.endswith(end[:length]):
+                return end[length:]
+    return None
 
 
 def _whole(kind: str, rest: str, code: str) -> str | None:

@@ -130,10 +130,12 @@ _BINARY = when_used(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
     """The facts from the pattern's groups, and those from the unit itself; `around`: those of the whole log."""
     groups = dict(match.told)
+    named = set()
     for group, name in match.pattern.extracts:
         if group in groups:
             made = fact(name, groups[group], log, match.line)
             if made is not None:
+                named.add(made.name)
                 yield made
     model = _WITHOUT_FLASH.search(match.unit.message)
     since = flash_since(model["model"], around.text(_TRANSFORMERS)) if model else None
@@ -143,7 +145,9 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
         yield _log_fact("reasons", match.reasons, log, match.line)
     for attribute, value in beside_those_listed(match.unit.text):
         yield _log_fact(attribute, value, log, match.line)
-    yield from of_unit(match.unit, log, around.text(_AT_USE), around.text(_ENGINE))
+    # What a pattern reads as the module is what its recipe speaks of: `moon`, where the message has `moon.dark`.
+    told = of_unit(match.unit, log, around.text(_AT_USE), around.text(_ENGINE))
+    yield from (one for one in told if one.name not in named)
     yield from _of_a_name(match.unit, log, around)
     symbol, torch = _SYMBOL.search(match.unit.message), around.text(_TORCH)
     if symbol and torch and has_symbol(torch, symbol["symbol"]):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.diagnose.log.cut import cut
-from attn_doctor.diagnose.log.ended import completed
+from attn_doctor.diagnose.log.ended import completed, completed_text
 from attn_doctor.diagnose.log.error_lines import error_line_of
 from attn_doctor.diagnose.log.facts import TELLING, Clues
 from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
@@ -101,7 +101,7 @@ class Scanner:
 
 def _pasted_units(text: str, given: str) -> Iterator[tuple[Unit, _Around]]:
     cleaned = without_a_prefix([clean(number, line) for number, line in enumerate(text.splitlines(), start=1)])
-    lines = [*unwrapped(completed(cleaned))]
+    lines = [*unwrapped(completed_text(cleaned))]
     return _units(lines, _Close(lines, given))
 
 
@@ -173,7 +173,7 @@ class _Scan:
         """Examines hits from `first` on; returns the number of lines at the end that are left for the next block."""
         until = len(lines) if last else max(first, len(lines) - _AFTER)
         if offset == 0 and last and len(lines) <= _SMALL:
-            self._window(numbers, lines, 0, len(lines))
+            self._window(numbers, lines, 0, len(lines), whole=True)
             return 0
         windows: list[tuple[int, int]] = []
         for row in self._hits.rows(lines[first:until]):
@@ -209,8 +209,11 @@ class _Scan:
             self._spent.add(line)
         return None
 
-    def _window(self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int) -> None:
-        cleaned = completed(without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)]))
+    def _window(
+        self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int, *, whole: bool = False
+    ) -> None:
+        complete = completed_text if whole else completed
+        cleaned = complete(without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)]))
         found = self._found
         for line in cleaned:
             found.clues.see(line)
