@@ -67,6 +67,9 @@ _SIGNS = {"n": "", "r": "", "t": "    "}
 
 _HEAD, _FRAME = when_used(r"Traceback \(most recent call last\):?$"), when_used(r' ?File "')
 
+#: Texts of which one stands in what a system says in its user's language, where all its letters are English ones.
+_MAY_BE_FOREIGN = ("DLL", "Error", "fatal", " comando intern", "commande interne")
+
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 
 #: Prefixes by their first character (several may follow one another): a log is read line by line, and trying all of
@@ -181,7 +184,8 @@ def clean(number: int, text: str) -> Line:
         text = _MSVC.sub("", text)
     if "\\" in text:
         text = _WINDOWS_PATH.sub(lambda found: found[0].replace("\\", "/"), text)
-    if "DLL" in text or "Error" in text or "fatal" in text or (not text.isascii() and ": " in text):
+    foreign = not text.isascii() and (": " in text or text[:1] in "'\"«")
+    if foreign or any(sign in text for sign in _MAY_BE_FOREIGN):
         text = in_english(text)
     return Line(number, text, origin, level, record, writer)
 

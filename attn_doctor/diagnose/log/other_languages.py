@@ -1,5 +1,5 @@
 """Puts into English what systems and compilers say in their user's language, where a recipe asks for it: Windows of a
-DLL that does not load, a compiler of a file that is not there.
+DLL that does not load or a command that is none, a compiler of a file that is not there.
 """
 
 from __future__ import annotations
@@ -28,6 +28,15 @@ _NO_INPUT = when_used(
     r"|impossible d'ouvrir le fichier en entrée"
     r"|не удается открыть входной файл"
     r"|no se puede abrir el archivo de entrada|não é possível abrir o arquivo de entrada"
+)
+
+#: What Windows' command line says of a word that is no command; the word stands in quotes before it.
+_NO_COMMAND = when_used(
+    r"(?:不是内部或外部命令|不是內部或外部命令|は、内部コマンドまたは外部コマンド、?|은\(는\) 내부 또는 외부 명령"
+    r"|n.est pas reconnu en tant que commande interne|no se reconoce como un comando interno o externo"
+    r"|não é reconhecido como um comando interno|non è riconosciuto come comando interno o esterno"
+    r"|не является внутренней или внешней командой|nie jest rozpoznawan[ea] jako polecenie wewnętrzne"
+    r"|iç ya da dış komut)[^\n]{0,200}"
 )
 
 #: English words -> the same in other languages.
@@ -94,6 +103,7 @@ _SAID = tuple((when_used("|".join(others)), english) for english, others in _OTH
 
 def in_english(text: str) -> str:
     """The line with a system's own words in English."""
+    text = _NO_COMMAND.sub("is not recognized as an internal or external command", text)
     text = _NO_INPUT.sub("cannot open input file ", text)
     text = _NO_FILE.sub("No such file or directory", _FATAL.sub("fatal error: ", text))
     if not any(sign in text for sign in _SIGNS):

@@ -19,7 +19,7 @@ from attn_doctor.model.kinds import kind_of
 from attn_doctor.probe.packages.known_packages import distribution_of
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.quick_patterns import when_used
-from attn_doctor.recipes.recipe import Family, Recipe
+from attn_doctor.recipes.recipe import Family, LogPattern, Recipe
 
 _OWNER, _OWNERS = FactName.parse("log.innermost_owner"), FactName.parse("log.owners")
 _NAME_PACKAGE = FactName.parse("log.name_package")  # the package that lacks a name, whoever asks for it
@@ -175,7 +175,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         return None
     if recipe.family is not None and match.unit.kind is UnitKind.LINE and _TYPED.match(match.quoted):
         return None
-    if pattern.of_learning and (facts.text(OF_LEARNING) or "possible") not in (pattern.of_learning, "shown"):
+    if not _may_be_of_it(recipe.family, pattern, facts):
         return None
     if is_ruled_out(recipe, facts):
         return None
@@ -202,6 +202,16 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         undecided=tuple(fact for fact in undecided if kind_of(fact.name.kind).askable),
         severity=_severity(match, recipe, facts),
     )
+
+
+def _may_be_of_it(family: Family | None, pattern: LogPattern, facts: FactSet) -> bool:
+    """Whether the log is of a program that the pattern may be asked of; what a message of Python, a shell or an
+    installer says by itself it says of any program.
+    """
+    of_learning = pattern.of_learning
+    if of_learning is None or (family is not None and family.certain and not family.ours and of_learning == "possible"):
+        return True
+    return (facts.text(OF_LEARNING) or "possible") in (of_learning, "shown")
 
 
 def _is_of(family: Family, unit: Unit, facts: FactSet) -> bool:

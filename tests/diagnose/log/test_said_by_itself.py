@@ -96,6 +96,31 @@ def test_no_other_package_is_installed_for_an_old_glibc() -> None:
     assert "newer system" in first_fix(text)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "'llamafactory-cli' 不是内部或外部命令，也不是可运行的程序",
+        "'llamafactory-cli' n'est pas reconnu en tant que commande interne ou externe",
+        "'llamafactory-cli' no se reconoce como un comando interno o externo, programa o archivo por lotes ejecutable.",
+        '"llamafactory-cli" не является внутренней или внешней командой, исполняемой программой',
+    ],
+)
+def test_a_command_that_is_none_in_the_users_language(line: str) -> None:
+    assert ids(f"torch\n{line}") == ["command-is-not-there"]
+
+
+def test_what_python_says_of_any_program_is_answered() -> None:
+    """A log that shows nothing of a program that learns: the message says itself what it is of."""
+    text = "\n".join(
+        [
+            *(f"2026-01-01 10:00:0{at} order {at} packed" for at in range(9)),
+            "ModuleNotFoundError: No module named 'shop'",
+        ]
+    )
+
+    assert ids(text) == ["module-not-there"]
+
+
 FRAMES = """\
 Traceback (most recent call last):
   File "/a/b.py", line 3, in <module>
