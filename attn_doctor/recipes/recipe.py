@@ -162,7 +162,8 @@ class Family:
     ours: bool = True
     """False: not a problem of the attention stack; the note only explains it and names where to look."""
     certain: bool = False
-    """Its messages say by themselves that they are of it, as Python's own do: other words of the log do not count."""
+    """Its messages say by themselves that they are of it, as Python's own do: it is stated unless the log's words are
+    nearer to one cause than to none, and outside of the attention stack in logs of any program too."""
 
 
 def plain(value: Any) -> Value:

@@ -4,7 +4,8 @@ A pattern knows a message by a few of its words; where it is a family's, half of
 mean something else. A model of all words that the cases of each recipe have (recipes/words.json) is right about as
 often as the patterns, and for other reasons: where both name the same, few are wrong. So where the family that the
 patterns lead with is not among the model's first, nothing is stated: it and what the words are nearest to are told as
-possible, the likelier first. So is what the words are near to where nothing matches at all. Where a recipe of one cause
+possible, the likelier first. So is what the words are near to where nothing matches at all. A family whose messages are
+certain (what Python or a shell says by itself) stays stated, unless a cause is likelier. Where a recipe of one cause
 matches the model has no say: there it was more often wrong than right. What is less near is shown beside the answer as
 something to look at, never as a finding.
 """

@@ -68,7 +68,15 @@ _SIGNS = {"n": "", "r": "", "t": "    "}
 _HEAD, _FRAME = when_used(r"Traceback \(most recent call last\):?$"), when_used(r' ?File "')
 
 #: Texts of which one stands in what a system says in its user's language, where all its letters are English ones.
-_MAY_BE_FOREIGN = ("DLL", "Error", "fatal", " comando intern", "commande interne")
+_MAY_BE_FOREIGN = (
+    "DLL",
+    "Error",
+    "fatal",
+    " comando intern",
+    "commande interne",
+    "jako polecenie",
+    "ist entweder falsch",
+)
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 

@@ -35,15 +35,15 @@ _NO_EXCEPTION = "  [cut off: the exception]"
 _SAYS_WHY = when_used(
     r"\b[A-Z]\w{2,60}(?:Error|Exception|Interrupt|Exit)\b ?:|^\W{0,4}(?:\w{1,40} )?(?:error|Error|ERROR)\b ?:"
 )
-#: How long messages of loaders, shells and CUDA end: the beginning of such an end is completed.
+#: How messages of loaders, shells and CUDA end; the part before the bar has to stand there, and the cut within a word:
+#: "is not recognized" ends many a sentence.
 _ENDS = (
-    "cannot open shared object file: No such file or directory",
-    "is not recognized as an internal or external command",
-    "no kernel image is available for execution on the device",
-    "an illegal memory access was encountered",
-    "No such file or directory",
+    "cannot open shared |object file: No such file or directory",
+    "is not recognized as an |internal or external command",
+    "no kernel image is |available for execution on the device",
+    "an illegal memory |access was encountered",
+    "No such file or |directory",
 )
-_LEAST_BEGUN = 12
 
 
 def completed(lines: Sequence[Line]) -> list[Line]:
@@ -52,8 +52,8 @@ def completed(lines: Sequence[Line]) -> list[Line]:
 
 
 def completed_text(lines: Sequence[Line]) -> list[Line]:
-    """The same for the lines of a whole text, whose last one is the end of what was pasted: a message that it begins
-    is ended, and a traceback that stops there is said to.
+    """The same for the lines of a short log that is read whole: a message that its last line begins is ended, and a
+    traceback that stops there is said to. The end of a window of a long log is no end.
     """
     return _with_the_end_of_a_traceback(_with_a_known_end(completed(lines)))
 
@@ -106,11 +106,12 @@ def _with_a_whole_end(lines: Sequence[Line]) -> list[Line]:
 
 
 def _rest_of(text: str) -> str | None:
-    """What is missing of the end of a known message of which the text ends with a beginning; None where none is."""
-    for end in _ENDS:
-        for length in range(min(len(end) - 1, len(text)), _LEAST_BEGUN - 1, -1):
-            if text.endswith(end[:length]):
-                return end[length:]
+    """What is missing of the end of a known message, where the text breaks off within a word of it; else None."""
+    for begun, _, rest in (end.partition("|") for end in _ENDS):
+        for length in range(len(rest) - 1, 0, -1):
+            within_a_word = rest[length - 1].isalpha() and rest[length].isalpha()
+            if within_a_word and text.endswith(begun + rest[:length]):
+                return rest[length:]
     return None
 
 

@@ -40,6 +40,7 @@ _AT_THE_START = when_used(
 #: What says it wherever it stands.
 _ANYWHERE = when_used(
     r"undefined reference to |unresolved external symbol|error while loading shared libraries: "
+    r"|['\"] is not recognized as an internal or external command"
     r"|\b(?i:cublas|cudnn|cusparse|cusolver|cufft|nvrtc|hipblas|rocblas|miopen|nccl|rccl|cuda|hip)(?:Lt)? "
     r"(?:[Ee]rror|failure)\b(?! (?:code )?handling)(?:[: ]*-?\d| ?: ?\S| at | in )"
     r"|\baclnn\w{2,60}(?: \w+)? failed|\bAssertion [`'\"(][^\n]{1,300} failed"

@@ -13,6 +13,7 @@ from attn_doctor.diagnose.log.strangers import is_about_a_stranger, is_of_a_stra
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
@@ -30,6 +31,8 @@ class Around(Protocol):
         """The text of these lines, including the unit's."""
 
 
+#: What ended.py says of a message that it completed.
+_WAS_CUT = when_used(r"\s*\[cut off: ?[^\]\n]*\]?")
 #: Characters of a text that stands in few lines.
 _TELLING = 16
 _LONGEST_REASON, _MOST_REASONS = 200, 12
@@ -110,7 +113,7 @@ class Known:
             line=line.number,
             quoted=line.text.strip(),
             length=found.end() - found.start(),
-            told=tuple((name, value) for name, value in found.groupdict().items() if value),
+            told=tuple((name, _WAS_CUT.sub("", value)) for name, value in found.groupdict().items() if value),
             reasons=self._reasons(text, around),
         )
 

@@ -160,7 +160,7 @@ def _of_a_name(unit: Unit, log: str, around: FactSet) -> Iterator[Fact]:
     owners = [name for _, name in _owners(unit)]
     found = name_wanted(with_class(unit.message, calls), owners, around, calls)
     if found is None:
-        if unknown := type_of_no_release(unit.message):
+        if unknown := type_of_no_release(unit.message, calls):
             yield _log_fact("type_of_no_release", unknown, log, unit.message_line)
         return
     asking = _asking(unit)

@@ -190,7 +190,7 @@ def _model_type(message: str, owners: Collection[str], calls: str) -> NameWanted
         return None if without is None else NameWanted(f"the free model type {match['type']}", without)
     match = _MODEL_TYPE.search(message)
     if match is None:
-        match, looked_up = _KEY.search(message), _LOOKED_UP.search(calls)
+        match, looked_up = _KEY.search(message), _is_looked_up(calls)
         if match is None or not (looked_up or not owners or "transformers" in owners):
             return None
         if not (looked_up or _NO_WORD.match(match["type"])):
@@ -200,9 +200,16 @@ def _model_type(message: str, owners: Collection[str], calls: str) -> NameWanted
     return None if span is None else NameWanted(f"model type {match['type']}", span)
 
 
-def type_of_no_release(message: str) -> str | None:
+def _is_looked_up(calls: str) -> bool:
+    """Whether the innermost frame looks a model's type up: a model's own code, called by it, has keys of its own."""
+    *_, innermost = calls.rpartition('File "')
+    return _LOOKED_UP.search(innermost) is not None
+
+
+def type_of_no_release(message: str, calls: str) -> str | None:
     """The type of a model that a message misses, where no transformers of the table has such a model."""
-    match = _MODEL_TYPE.search(message) or _KEY.search(message)
+    may_be_a_type = _is_looked_up(calls) or 'File "' not in calls  # of a cut one its recipe has seen the look-up nearby
+    match = _MODEL_TYPE.search(message) or (_KEY.search(message) if may_be_a_type else None)
     if match is None or names.of_name("transformers.models", match["type"].replace("-", "_").removesuffix("_text")):
         return None
     return match["type"]

@@ -35,8 +35,8 @@ _NO_COMMAND = when_used(
     r"(?:不是内部或外部命令|不是內部或外部命令|は、内部コマンドまたは外部コマンド、?|은\(는\) 내부 또는 외부 명령"
     r"|n.est pas reconnu en tant que commande interne|no se reconoce como un comando interno o externo"
     r"|não é reconhecido como um comando interno|non è riconosciuto come comando interno o esterno"
-    r"|не является внутренней или внешней командой|nie jest rozpoznawan[ea] jako polecenie wewnętrzne"
-    r"|iç ya da dış komut)[^\n]{0,200}"
+    r"|не является внутренней или внешней(?: командой)?|nie jest rozpoznawan[aey] jako polecenie wewnętrzne"
+    r"|ist entweder falsch geschrieben oder|iç ya da dış komut)[^\n]{0,200}"
 )
 
 #: English words -> the same in other languages.

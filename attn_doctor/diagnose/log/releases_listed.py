@@ -1,7 +1,8 @@
 """Tells where the release that pip was asked for stands beside those that it lists for this Python and platform.
 
-pip lists what has a file for the interpreter that asks. A release before all of them was published for older Pythons
-alone; one behind them for newer ones, for another platform, or not at all.
+pip lists what the index that it asks has for the interpreter. A release before all of them was mostly published for
+older Pythons alone; one behind them for newer ones, for another platform, or not at all. Of an index of torch's builds,
+whose releases have such a part (0.22.0+cu128), neither is said: it begins where that CUDA did.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _ASKED = when_used(
 
 def beside_those_listed(message: str) -> Iterator[tuple[str, str]]:
     """`release_asked`, `release_place` (older or newer than all that are listed) and `release_near`, the nearest of
-    them; nothing where the release is among them, or no number is pinned.
+    them; nothing where the release is among them, or no number is pinned. Pre-releases are passed over, as by pip.
     """
     found = _ASKED.search(message)
-    listed = sorted(_versions(found["listed"].split(","))) if found else []
+    listed = sorted(one for one in _versions(found["listed"].split(",")) if not one.is_prerelease) if found else []
     asked = next(_versions([found["asked"]]), None) if found else None
-    if found is None or not listed or asked is None:
+    if found is None or not listed or asked is None or any(one.local for one in listed):
         return
     if asked < listed[0] and found["sign"] != ">=":
         place, near = "older", listed[0]

@@ -19,6 +19,7 @@ SAID = "Could not find a version that satisfies the requirement {asked} (from ve
         ("xformers[all]<=0.0.20", "0.0.28.post2, 0.0.29", "older", "0.0.28.post2"),
         ("transformers==4.50.0", "4.0.0, 4.9.1, 4.46.3", "newer", "4.46.3"),  # compared as releases, not as text
         ("transformers>=4.50", "4.0.0, 4.46.3", "newer", "4.46.3"),
+        ("moon>=2.0", "1.20.0, 2.0.0rc1", "newer", "1.20.0"),  # pip takes no pre-release unasked
     ],
 )
 def test_a_release_that_is_not_listed(asked: str, listed: str, place: str, near: str) -> None:
@@ -34,8 +35,9 @@ def test_a_release_that_is_not_listed(asked: str, listed: str, place: str, near:
         SAID.format(asked="torch==1.5", listed="1.0, 2.0"),  # between: never published
         SAID.format(asked="torch==1.5", listed="none"),
         SAID.format(asked="torch>=0.5", listed="1.0"),
-        "requirement torch==3.0 (from versions: 1.0, 2.0",  # cut: the newer ones may be missing
-        "Could not find a version that satisfies the requirement torch==3.0 (from versions: 1.0, 2.0",
+        "Could not find a version that satisfies the requirement torch==3.0 (from versions: 1.0, 2.0",  # cut
+        SAID.format(asked="torchvision==0.15.2", listed="0.22.0+cu128, 0.23.0+cu128"),  # an index of one CUDA's builds
+        SAID.format(asked="moon==2.0", listed="1.0, 2.0rc1, 2.0"),
     ],
 )
 def test_nothing_is_told_of_others(message: str) -> None:

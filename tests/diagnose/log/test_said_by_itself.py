@@ -102,7 +102,9 @@ def test_no_other_package_is_installed_for_an_old_glibc() -> None:
         "'llamafactory-cli' 不是内部或外部命令，也不是可运行的程序",
         "'llamafactory-cli' n'est pas reconnu en tant que commande interne ou externe",
         "'llamafactory-cli' no se reconoce como un comando interno o externo, programa o archivo por lotes ejecutable.",
-        '"llamafactory-cli" не является внутренней или внешней командой, исполняемой программой',
+        '"llamafactory-cli" не является внутренней или внешней\nкомандой, исполняемой программой',
+        "Nazwa 'llamafactory-cli' nie jest rozpoznawana jako polecenie wewnętrzne lub zewnętrzne,",
+        'Der Befehl "llamafactory-cli" ist entweder falsch geschrieben oder\nkonnte nicht gefunden werden.',
     ],
 )
 def test_a_command_that_is_none_in_the_users_language(line: str) -> None:
@@ -122,6 +124,37 @@ def test_what_python_says_of_any_program_is_answered(lines: int, answer: list[st
     )
 
     assert ids(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "never"),
+    [
+        ("dnf\n - nothing provides dkms needed by nvidia-driver-3:550.54", "conda-refuses-the-step"),
+        ("JavaScript heap out of memory\nerror Command failed with exit code 134.", "process-ended-by-a-code"),
+        ("Notes of torch errors:\nRemember: assert that the driver is new enough", "assertion-without-words"),
+        (
+            "torch\nImportError: cannot import name 'StrEnum' from 'enum' (/usr/lib/python3.10/enum.py)",
+            "package-lacks-a-name",
+        ),
+    ],
+)
+def test_what_only_sounds_like_it(text: str, never: str) -> None:
+    assert never not in ids(text)
+
+
+def test_a_setting_of_a_models_own_code_is_no_type() -> None:
+    """The look-up called it: the key is its own."""
+    text = (
+        '  File "/e/transformers/models/auto/configuration_auto.py", line 900, in from_pretrained\n'
+        "    return config_class.from_dict(config_dict)\n"
+        '  File "/home/a/.cache/modules/transformers_modules/moon/configuration_moon.py", line 40, in from_dict\n'
+        "    self.tower = kwargs['clip']\nKeyError: 'clip'"
+    )
+
+    told = first_fix(text)
+
+    assert "transformers >=4.6" not in told
+    assert "registers clip" not in told
 
 
 FRAMES = """\
@@ -169,6 +202,7 @@ class TestATracebackWithoutItsEnd:
         [
             ("OSError: libcufft.so.10: cannot open shared o", "bject file: No such file or directory"),
             ("RuntimeError: CUDA error: no kernel image is av", "ailable for execution on the device"),
+            ("'nvcc' is not recognized as an intern", "al or external command"),
         ],
     )
     def test_a_known_message_is_ended_and_that_is_said(self, begun: str, rest: str) -> None:
@@ -176,7 +210,15 @@ class TestATracebackWithoutItsEnd:
 
         assert line.text == f"{begun}{rest}  [cut off: {rest.strip()}]"
 
-    @pytest.mark.parametrize("whole", ["No such file or directory", "I cannot open it", "cannot"])
+    @pytest.mark.parametrize(
+        "whole",
+        [
+            "No such file or directory",
+            "I cannot open it",
+            "WARNING: layer type MoonLinear is not recognized",
+            "it is not recognized as an internal",  # a word's end may be the sentence's
+        ],
+    )
     def test_what_is_whole_or_too_short_stays(self, whole: str) -> None:
         assert completed_text(self.lines(whole)) == self.lines(whole)
 
