@@ -261,6 +261,11 @@ class Recipe:
         return self.family is not None and self.rank >= _OF_A_GRAMMAR
 
     @property
+    def is_certain(self) -> bool:
+        """A family whose messages say by themselves that they are of it."""
+        return self.family is not None and self.family.certain
+
+    @property
     def has_words_of_its_own(self) -> bool:
         """It says more than where a trouble is, and knows messages by more than their grammar."""
         return not (self.says_where or self.is_of_a_grammar)

@@ -39,7 +39,7 @@ from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, pick_recipes, silent
 
 _GPU_NAME = FactName.parse("gpu.0.name")
-#: What an assumed GPU of another maker says besides.
+#: What the name of a GPU of another maker than NVIDIA says besides.
 _OF_ITS_MAKER = (FactName.parse("log.made_for"), FactName.parse(DEVICE))
 
 
@@ -213,10 +213,10 @@ def _without_what_is_told(log: LogRead, told: Explained, where: frozenset[str]) 
 
 def as_if_partly(base: FactSet, gpu: str | None, assumptions: tuple[str, ...]) -> FactSet:
     """The facts with the user's assumptions. Unlike in `check`, other facts become unknown instead of absent: an
-    assumed torch does not imply that triton is missing."""
+    assumed torch does not imply that triton is missing. A GPU's name tells its maker, as a log's line does."""
     facts = assume(base if gpu is None else assume_gpu(base, named_gpu(gpu)), assumptions)
-    named = facts.fact(_GPU_NAME)
     if maker := maker_of(facts.text(_GPU_NAME) or ""):
+        named = facts.fact(_GPU_NAME)
         facts = facts.with_facts([replace(named, name=one, state=Known(maker)) for one in _OF_ITS_MAKER])
     return FactSet(fact for fact in facts.values() if fact.name.kind != "listed" or fact.origin is not Origin.ASSUMED)
 

@@ -64,7 +64,7 @@ def with_second_opinion(
     if not ranked or led.id in {one.id for one in ranked[:_AGREED]}:
         return kept
     before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf)
-    if not before and (led.family.certain or (led.has_words_of_its_own and _is_whole(leading.match))):
+    if not before and (led.is_certain or (led.has_words_of_its_own and _is_whole(leading.match))):
         return kept
     possible = [*before[: _MOST_POSSIBLE - 1], leading, *behind][:_MOST_POSSIBLE]
     places = {one.match.recipe.id: place for place, one in enumerate(possible, start=1)}

@@ -6,7 +6,7 @@ import re
 from html import unescape
 
 from attn_doctor.diagnose.log.engines import writer_of
-from attn_doctor.diagnose.log.other_languages import in_english
+from attn_doctor.diagnose.log.other_languages import in_english, may_be_a_systems_own_words
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -66,17 +66,6 @@ _ESCAPED = when_used(r"\\(?:u(?P<hex>[0-9a-fA-F]{4})|(?P<sign>.))")
 _SIGNS = {"n": "", "r": "", "t": "    "}
 
 _HEAD, _FRAME = when_used(r"Traceback \(most recent call last\):?$"), when_used(r' ?File "')
-
-#: Texts of which one stands in what a system says in its user's language, where all its letters are English ones.
-_MAY_BE_FOREIGN = (
-    "DLL",
-    "Error",
-    "fatal",
-    " comando intern",
-    "commande interne",
-    "jako polecenie",
-    "ist entweder falsch",
-)
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 
@@ -192,8 +181,7 @@ def clean(number: int, text: str) -> Line:
         text = _MSVC.sub("", text)
     if "\\" in text:
         text = _WINDOWS_PATH.sub(lambda found: found[0].replace("\\", "/"), text)
-    foreign = not text.isascii() and (": " in text or text[:1] in "'\"«")
-    if foreign or any(sign in text for sign in _MAY_BE_FOREIGN):
+    if may_be_a_systems_own_words(text):
         text = in_english(text)
     return Line(number, text, origin, level, record, writer)
 

@@ -30,7 +30,9 @@ _SAID_ABOVE = when_used(r"fatal error|No such file")
 
 #: A frame, whole or with its end cut off, and what stands behind the last line of code of a traceback that ends in it.
 _FRAME_BEGUN, _FRAME = when_used(r' {0,8}File "'), when_used(r' {0,8}File "[^"\n]{1,400}", line \d+, in ')
-_NO_EXCEPTION = "  [cut off: the exception]"
+#: Behind a line, with what was not in the log.
+_CUT_OFF = "  [cut off: {}]"
+_SAID_TO_BE_CUT_OFF = when_used(r"\s*\[cut off: ?[^\]\n]*\]?")
 #: What says in the rest of the log why it failed: another traceback's exception, or a copy of the message above it.
 _SAYS_WHY = when_used(
     r"\b[A-Z]\w{2,60}(?:Error|Exception|Interrupt|Exit)\b ?:|^\W{0,4}(?:\w{1,40} )?(?:error|Error|ERROR)\b ?:"
@@ -46,16 +48,19 @@ _ENDS = (
 )
 
 
-def completed(lines: Sequence[Line]) -> list[Line]:
-    """The lines; the last one whole, where it breaks off within such a message, and missing headers by their names."""
-    return _with_missing_headers(_with_a_whole_end(lines))
+def completed(lines: Sequence[Line], *, whole: bool = False) -> list[Line]:
+    """The lines; the last one whole, where it breaks off within such a message, and missing headers by their names.
 
-
-def completed_text(lines: Sequence[Line]) -> list[Line]:
-    """The same for the lines of a short log that is read whole: a message that its last line begins is ended, and a
-    traceback that stops there is said to. The end of a window of a long log is no end.
+    `whole`: they are all of a short log. Then its last line is its end, and no end of a window: a known message that it
+    begins is ended, and a traceback that stops there is said to.
     """
-    return _with_the_end_of_a_traceback(_with_a_known_end(completed(lines)))
+    made = _with_missing_headers(_with_a_whole_end(lines))
+    return _with_the_end_of_a_traceback(_with_a_known_end(made)) if whole else made
+
+
+def without_what_was_cut_off(text: str) -> str:
+    """The text as the log has it, for what is quoted from a line that was completed."""
+    return _SAID_TO_BE_CUT_OFF.sub("", text)
 
 
 def _with_a_known_end(lines: list[Line]) -> list[Line]:
@@ -64,7 +69,7 @@ def _with_a_known_end(lines: list[Line]) -> list[Line]:
     rest = _rest_of(text)
     if last is None or rest is None:
         return lines
-    return [*lines[:last], replace(lines[last], text=f"{text}{rest}  [cut off: {rest.strip()}]"), *lines[last + 1 :]]
+    return [*lines[:last], replace(lines[last], text=text + rest + _CUT_OFF.format(rest.strip())), *lines[last + 1 :]]
 
 
 def _with_the_end_of_a_traceback(lines: list[Line]) -> list[Line]:
@@ -76,7 +81,11 @@ def _with_the_end_of_a_traceback(lines: list[Line]) -> list[Line]:
     if any(_SAYS_WHY.search(line.text[:200]) for line in lines):
         return lines
     code = lines[told[-1]]
-    return [*lines[: told[-1]], replace(code, text=code.text.rstrip() + _NO_EXCEPTION), *lines[told[-1] + 1 :]]
+    return [
+        *lines[: told[-1]],
+        replace(code, text=code.text.rstrip() + _CUT_OFF.format("the exception")),
+        *lines[told[-1] + 1 :],
+    ]
 
 
 def _with_missing_headers(lines: list[Line]) -> list[Line]:
@@ -87,7 +96,7 @@ def _with_missing_headers(lines: list[Line]) -> list[Line]:
             above = lines[at - 1].text if at else ""
             if not _SAID_ABOVE.search(above):
                 said = f"fatal error: {found['header']}: No such file or directory"
-                made[at] = replace(lines[at], text=f"{lines[at].text.rstrip()}  [cut off: {said}]")
+                made[at] = replace(lines[at], text=lines[at].text.rstrip() + _CUT_OFF.format(said))
     return made
 
 

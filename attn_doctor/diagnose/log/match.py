@@ -8,12 +8,12 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Protocol
 
+from attn_doctor.diagnose.log.ended import without_what_was_cut_off
 from attn_doctor.diagnose.log.literal_index import LiteralIndex
 from attn_doctor.diagnose.log.strangers import is_about_a_stranger, is_of_a_stranger, is_of_its_driver
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
 from attn_doctor.quick_dataclasses import dataclass, replace
-from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
@@ -31,8 +31,6 @@ class Around(Protocol):
         """The text of these lines, including the unit's."""
 
 
-#: What ended.py says of a message that it completed.
-_WAS_CUT = when_used(r"\s*\[cut off: ?[^\]\n]*\]?")
 #: Characters of a text that stands in few lines.
 _TELLING = 16
 _LONGEST_REASON, _MOST_REASONS = 200, 12
@@ -113,7 +111,7 @@ class Known:
             line=line.number,
             quoted=line.text.strip(),
             length=found.end() - found.start(),
-            told=tuple((name, _WAS_CUT.sub("", value)) for name, value in found.groupdict().items() if value),
+            told=tuple((name, without_what_was_cut_off(value)) for name, value in found.groupdict().items() if value),
             reasons=self._reasons(text, around),
         )
 
@@ -197,8 +195,12 @@ class Patterns:
 
 def excludes(recipe: Recipe, text: str) -> bool:
     """True where a pattern of the recipe stands in the text beside words that say that it means something else."""
-    known = [one for one in (_known(recipe, pattern) for pattern in recipe.logs if pattern.unless) if one is not None]
-    return any(one.searched.search(text) is not None and one.search(text) is None for one in known)
+    return any(
+        pattern.unless is not None
+        and re.search(pattern.unless, text, re.MULTILINE)
+        and re.search(pattern.pattern, text, re.MULTILINE)
+        for pattern in recipe.logs
+    )
 
 
 _made: list[Patterns] = []

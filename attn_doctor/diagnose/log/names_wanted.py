@@ -190,14 +190,16 @@ def _model_type(message: str, owners: Collection[str], calls: str) -> NameWanted
         return None if without is None else NameWanted(f"the free model type {match['type']}", without)
     match = _MODEL_TYPE.search(message)
     if match is None:
-        match, looked_up = _KEY.search(message), _is_looked_up(calls)
-        if match is None or not (looked_up or not owners or "transformers" in owners):
+        match = _KEY.search(message)
+        of_transformers = not owners or "transformers" in owners
+        if match is None or not (_is_looked_up(calls) or (of_transformers and _NO_WORD.match(match["type"]))):
             return None
-        if not (looked_up or _NO_WORD.match(match["type"])):
-            return None
-    package = match["type"].replace("-", "_").removesuffix("_text")
-    span = names.of_name("transformers.models", package)
+    span = _with_the_type(match["type"])
     return None if span is None else NameWanted(f"model type {match['type']}", span)
+
+
+def _with_the_type(model_type: str) -> Span | None:
+    return names.of_name("transformers.models", model_type.replace("-", "_").removesuffix("_text"))
 
 
 def _is_looked_up(calls: str) -> bool:
@@ -210,9 +212,7 @@ def type_of_no_release(message: str, calls: str) -> str | None:
     """The type of a model that a message misses, where no transformers of the table has such a model."""
     may_be_a_type = _is_looked_up(calls) or 'File "' not in calls  # of a cut one its recipe has seen the look-up nearby
     match = _MODEL_TYPE.search(message) or (_KEY.search(message) if may_be_a_type else None)
-    if match is None or names.of_name("transformers.models", match["type"].replace("-", "_").removesuffix("_text")):
-        return None
-    return match["type"]
+    return None if match is None or _with_the_type(match["type"]) else match["type"]
 
 
 def _has(span: Span, release: str) -> bool:

@@ -101,6 +101,19 @@ _OTHERS = {
 _SAID = tuple((when_used("|".join(others)), english) for english, others in _OTHERS.items())
 
 
+#: Texts of which one stands in such a line, where all its letters are English ones.
+_IN_ENGLISH_LETTERS = (
+    *("DLL", "Error", "fatal"),
+    *(" comando intern", "commande interne", "jako polecenie", "ist entweder falsch"),
+)
+
+
+def may_be_a_systems_own_words(text: str) -> bool:
+    """Whether the line is worth the search: a log is read line by line."""
+    foreign = not text.isascii() and (": " in text or text[:1] in "'\"«")
+    return foreign or any(sign in text for sign in _IN_ENGLISH_LETTERS)
+
+
 def in_english(text: str) -> str:
     """The line with a system's own words in English."""
     text = _NO_COMMAND.sub("is not recognized as an internal or external command", text)

@@ -25,9 +25,11 @@ def beside_those_listed(message: str) -> Iterator[tuple[str, str]]:
     them; nothing where the release is among them, or no number is pinned. Pre-releases are passed over, as by pip.
     """
     found = _ASKED.search(message)
-    listed = sorted(one for one in _versions(found["listed"].split(",")) if not one.is_prerelease) if found else []
-    asked = next(_versions([found["asked"]]), None) if found else None
-    if found is None or not listed or asked is None or any(one.local for one in listed):
+    if found is None:
+        return
+    listed = sorted(one for one in _versions(found["listed"].split(",")) if not one.is_prerelease)
+    asked = next(_versions([found["asked"]]), None)
+    if asked is None or not listed or any(one.local for one in listed):
         return
     if asked < listed[0] and found["sign"] != ">=":
         place, near = "older", listed[0]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.diagnose.log.cut import cut
-from attn_doctor.diagnose.log.ended import completed, completed_text
+from attn_doctor.diagnose.log.ended import completed
 from attn_doctor.diagnose.log.error_lines import error_line_of
 from attn_doctor.diagnose.log.facts import TELLING, Clues
 from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
@@ -101,7 +101,7 @@ class Scanner:
 
 def _pasted_units(text: str, given: str) -> Iterator[tuple[Unit, _Around]]:
     cleaned = without_a_prefix([clean(number, line) for number, line in enumerate(text.splitlines(), start=1)])
-    lines = [*unwrapped(completed_text(cleaned))]
+    lines = [*unwrapped(completed(cleaned, whole=True))]
     return _units(lines, _Close(lines, given))
 
 
@@ -212,8 +212,7 @@ class _Scan:
     def _window(
         self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int, *, whole: bool = False
     ) -> None:
-        complete = completed_text if whole else completed
-        cleaned = complete(without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)]))
+        cleaned = completed(without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)]), whole=whole)
         found = self._found
         for line in cleaned:
             found.clues.see(line)

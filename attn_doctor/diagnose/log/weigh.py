@@ -104,8 +104,7 @@ class Weighed:
     @property
     def _is_known(self) -> bool:
         recipe = self.match.recipe
-        certain = recipe.family is not None and recipe.family.certain
-        return not self.match.pattern.wrapper and (certain or not recipe.is_of_a_grammar)
+        return not self.match.pattern.wrapper and (recipe.is_certain or not recipe.is_of_a_grammar)
 
     @property
     def proven(self) -> bool:
@@ -175,7 +174,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         return None
     if recipe.family is not None and match.unit.kind is UnitKind.LINE and _TYPED.match(match.quoted):
         return None
-    if not _may_be_of_it(recipe.family, pattern, facts):
+    if not _is_of_such_a_program(recipe, pattern, facts):
         return None
     if is_ruled_out(recipe, facts):
         return None
@@ -204,14 +203,13 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
     )
 
 
-def _may_be_of_it(family: Family | None, pattern: LogPattern, facts: FactSet) -> bool:
-    """Whether the log is of a program that the pattern may be asked of; what a message of Python, a shell or an
-    installer says by itself it says of any program.
+def _is_of_such_a_program(recipe: Recipe, pattern: LogPattern, facts: FactSet) -> bool:
+    """Whether the log is of a program that the pattern asks for; what a message of Python, a shell or an installer says
+    by itself it says of any program.
     """
-    of_learning = pattern.of_learning
-    if of_learning is None or (family is not None and family.certain and not family.ours and of_learning == "possible"):
-        return True
-    return (facts.text(OF_LEARNING) or "possible") in (of_learning, "shown")
+    of_any = recipe.is_certain and not (recipe.family and recipe.family.ours) and pattern.of_learning == "possible"
+    shown = facts.text(OF_LEARNING) or "possible"
+    return pattern.of_learning is None or of_any or shown in (pattern.of_learning, "shown")
 
 
 def _is_of(family: Family, unit: Unit, facts: FactSet) -> bool:

@@ -168,7 +168,7 @@ def _remedy(label: str, remedy: Remedy, console: ReportConsole, *, most: int = 4
         commands = [Text.assemble(" " * (_LABEL + 3), (prompt, "dim"), (text, "green")) for text in typed]
         if commands:
             blocks.append(_Block(lines=commands, least=0, urgency=1 if leads else 4))
-    if label in ("fix", "if so") and remedy.safety is Safety.UNSAFE and remedy.why_this_safety:
+    if label == "fix" and remedy.safety is Safety.UNSAFE and remedy.why_this_safety:
         # "(unsafe)" behind the title left readers with the question of what would happen: the reason says it.
         changes = _sentences(remedy.why_this_safety)[0]
         blocks.append(_Block(lines=_row("unsafe", changes, console), least=0, urgency=5))

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from attn_doctor.diagnose.log import by_words
-from attn_doctor.diagnose.log.ended import completed, completed_text
+from attn_doctor.diagnose.log.ended import completed
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.recipes.data.words import Ranked
 from attn_doctor.report.terminal import explain as page
@@ -178,7 +178,7 @@ class TestATracebackWithoutItsEnd:
         ],
     )
     def test_it_is_said_behind_the_last_line_of_code(self, end: str, marked: str) -> None:
-        made = completed_text(self.lines(FRAMES + end))
+        made = completed(self.lines(FRAMES + end), whole=True)
 
         assert [line.text for line in made if "[cut off: the exception]" in line.text] == [
             f"{marked}  [cut off: the exception]"
@@ -186,7 +186,7 @@ class TestATracebackWithoutItsEnd:
 
     @pytest.mark.parametrize("end", ["\nValueError: no moon", "\nand then nothing came"])
     def test_another_end_is_none(self, end: str) -> None:
-        assert completed_text(self.lines(FRAMES + end)) == self.lines(FRAMES + end)
+        assert completed(self.lines(FRAMES + end), whole=True) == self.lines(FRAMES + end)
 
     def test_the_end_of_a_window_is_no_end(self) -> None:
         """Of a large log only lines around a hit are read."""
@@ -195,7 +195,7 @@ class TestATracebackWithoutItsEnd:
     def test_a_message_above_it_says_why(self) -> None:
         text = f"RuntimeError: the moon is down\n{FRAMES}"
 
-        assert completed_text(self.lines(text)) == self.lines(text)
+        assert completed(self.lines(text), whole=True) == self.lines(text)
 
     @pytest.mark.parametrize(
         ("begun", "rest"),
@@ -206,7 +206,7 @@ class TestATracebackWithoutItsEnd:
         ],
     )
     def test_a_known_message_is_ended_and_that_is_said(self, begun: str, rest: str) -> None:
-        (line,) = completed_text(self.lines(begun))
+        (line,) = completed(self.lines(begun), whole=True)
 
         assert line.text == f"{begun}{rest}  [cut off: {rest.strip()}]"
 
@@ -220,7 +220,7 @@ class TestATracebackWithoutItsEnd:
         ],
     )
     def test_what_is_whole_or_too_short_stays(self, whole: str) -> None:
-        assert completed_text(self.lines(whole)) == self.lines(whole)
+        assert completed(self.lines(whole), whole=True) == self.lines(whole)
 
     def test_the_page_asks_for_the_missing_line(self) -> None:
         stream = io.StringIO()
