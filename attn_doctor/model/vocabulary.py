@@ -569,6 +569,7 @@ TERMS: tuple[Term, ...] = (
         ("log.pythons_of_torch", _T, "the Pythons that this release has wheels for: 3.8 to 3.12"),
         ("log.torch_build", _T, "the build of torch that a requirement names behind +"),
         ("log.fetched_from", _T, "the git repository that an installer was told to install from: git+https://..."),
+        ("log.source_folder", _T, "the folder that an installer builds a package from which no index is known to have"),
         ("log.requirement", _T, "the requirement that an installer could not meet"),
         ("log.wheel", _T, "the wheel that an installer refused"),
         ("log.wheel_platform", _T, "the platform in that wheel's name"),

@@ -136,7 +136,7 @@ class _Cutter:
             elif notebook and (_NUMBERED.match(text) or (not text and self._next_is(_OF_A_NOTEBOOK, 1))):
                 taken.append(self._take())
             elif not text:
-                if (after_frame or notebook) and self._next_is(_FRAME, 3):
+                if ((after_frame or notebook) and self._next_is(_FRAME, 3)) or (frames and self._ends_behind_blanks()):
                     taken.append(self._take())
                 else:
                     break
@@ -248,6 +248,12 @@ class _Cutter:
                 break
             taken.append(self._take())
         return taken
+
+    def _ends_behind_blanks(self) -> bool:
+        """The first line behind one or two empty ones is an exception: a prefix or a paste has put them in between."""
+        following = next((line for line in self._lines[self._at + 1 : self._at + 3] if line.text), None)
+        found = following is not None and not following.record and _EXCEPTION.match(following.text)
+        return bool(found) and bool(found["colon"].strip()) and not found["name"].endswith("Warning")
 
     def _next_is(self, kind: re.Pattern[str], within: int) -> bool:
         ahead = self._lines[self._at + 1 : self._at + 1 + within]

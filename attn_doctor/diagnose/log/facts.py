@@ -10,6 +10,7 @@ from attn_doctor.diagnose.log.built_beside import BuiltBeside
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done, installed_in
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
+from attn_doctor.diagnose.log.installed_from import FOLDER, installed_from
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -67,8 +68,6 @@ _ENGINE = when_used(
     rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
     rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
 )
-#: What an installer was told to install, where it is a repository.
-_FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
 #: What pip says after it has moved torch.
 _PINS = when_used(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch>\d[\d.]*)\S*, but you have torch ")
 #: The first two lines of `pip show`.
@@ -237,8 +236,8 @@ class Clues:
         engine = _ENGINE.search(text)
         if engine and engine.lastgroup:
             self._package(engine.lastgroup.partition("_")[0], engine[engine.lastgroup], line.number)
-        if "git+https" in text and (fetched := _FETCHED.search(text)):
-            self._tell("log.fetched_from", fetched["address"], line.number)
+        for name, value in installed_from(text):
+            self._tell(name, value, line.number)
         if pins := _PINS.search(text):
             self._pins.setdefault(pins["torch"], {})[pins["package"]] = line.number
         have = _HAVE.search(text)
@@ -265,9 +264,14 @@ class Clues:
             self._tell(f"package.{name}.version", version, line)
 
     def _one_environment(self) -> None:
-        """uv and poetry work in a folder .venv, and their own commands reach it."""
-        if {"uv", "poetry"} & (made := self._told.get("python.environment", {})).keys():
+        """uv and poetry work in a folder .venv, and their own commands reach it; what a desktop app's own files show goes
+        before the environments that people name beside them.
+        """
+        made = self._told.get("python.environment", {})
+        if {"uv", "poetry"} & made.keys():
             made.pop("dotvenv", None)
+        if "desktop" in made:
+            self._told["python.environment"] = {"desktop": made["desktop"]}
 
     def _tell(self, name: str, value: str, line: int) -> None:
         self._told.setdefault(name, {}).setdefault(value, line)
@@ -289,6 +293,8 @@ class Clues:
         elif not said and "node.system" not in self._told and "WSL2" in self._told.get("node.kernel", {}):
             self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
         self._one_environment()
+        if BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
+            self._told.pop(FOLDER, None)  # what fails may be one of those that the folder's package asks for
         if nvcc := another_cuda(self._told):
             self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:

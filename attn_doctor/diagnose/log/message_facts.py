@@ -58,6 +58,10 @@ _IMPORTER = when_used(r"Failed to import (?P<value>[\w.]{2,80}) because")
 _FROM_THE_TOP = when_used(
     r"Failed to import transformers\.(?!models\b)[^\n]{1,400}\s+cannot import name \S+ from \W?transformers\b(?!\.)"
 )
+#: Python's words for a call that it refused before the function began.
+_REFUSED_CALL = when_used(
+    r"^TypeError: .{0,200}\(\) (?:got (?:an unexpected keyword|multiple values)|takes (?:from )?\d|missing \d+ required)"
+)
 #: Files whose functions look attributes up, or pass on a call, for the code in the frame around them.
 _PASSES_ON = when_used(
     r"torch[/\\](?:nn[/\\]modules[/\\]module|utils[/\\](?:checkpoint|_contextlib)|_dynamo[/\\]\w+)\.py"
@@ -226,7 +230,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         where = max((line.number for line in unit.lines if owners[-1][0] in line.text), default=unit.first)
         names = [name for _, name in owners]
         yield _log_fact("owners", tuple(dict.fromkeys(names)), log, unit.first)
-        yield _log_fact("innermost_owner", names[-1], log, where)
+        if caller := _asking(unit) if unit.frames and _REFUSED_CALL.search(unit.message) else names[-1]:
+            yield _log_fact("innermost_owner", caller, log, where)
     symbol = _SYMBOL.search(text)
     if symbol:
         yield _log_fact("symbol", symbol["symbol"], log, _line_of(unit, text, symbol))

@@ -97,6 +97,7 @@ _MAY_BE_SYSTEM = (
         "os.name",
         "_windows_",
         "python_embeded",
+        "comfyui-electron",
         "-windows.",
         "python.exe",
         "OS: ",
@@ -148,6 +149,7 @@ _INSTALLER = when_used(
     r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"
     r"|^Creating virtual environment at: )"
     r"|(?P<poetry>pypoetry|\bpoetry (?:add|install|run|lock)\b|ChefBuildError)"
+    r"|(?P<desktop>@comfyorgcomfyui-electron)"
     r"|(?P<portable>python_embeded|ComfyUI_windows_portable)"
     r"|(?P<bundled>[/\\]system[/\\]python[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<installer_files>[/\\]installer_files[/\\]env[/\\](?:[Ll]ib[/\\]|python\.exe))"
@@ -179,7 +181,7 @@ _ON_CPU = when_used(
     r"\b(?:device|device_map|map_location|accelerator) ?= ?\(?[\"']cpu[\"']|--(?:(?:device|accelerator)[ =])?cpu\b"
     r"|\btorch\.device\([\"']cpu|\b(?:model|pipe|pipeline|net)\w{0,20}\.to\([\"']cpu"  # not a result that is moved
     r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
-    r"|\b(?:CPU|cpu)[- ]only\b|\bCPU (?:[Ss]upport|[Ii]nference|mode)\b(?! (?:before|until))"
+    r"|\b(?:CPU|cpu)[- ]only\b(?! (?:version|build|wheel|release|package|[Pp]y[Tt]orch|torch)\b)|\bCPU (?:[Ss]upport|[Ii]nference|mode)\b(?! (?:before|until))"
     r"|\b(?:launch|start|deploy|serv)\w{0,4} [\w ./-]{0,40}\bon (?:the |my |a )?(?:CPU|cpu)\b"
     r"|\b(?:choose|chose|chosen|select|selected|selecting|picked) (?:the )?(?:device )?(?:CPU|cpu)\b"
     r"|(?:使用|用|在|选|选择|选了|选的是) ?(?:CPU|cpu)|(?:CPU|cpu) ?(?:模式|启动|运行|推理|部署)"

@@ -33,6 +33,8 @@ _UV = {"--no-cache-dir": "--no-cache", "-y": "", "-v": "", "--force-reinstall": 
 #: Where a program for Windows that brings its Python, or makes an environment, has it below its own folder.
 _IN_THE_PROGRAM = {
     "portable": r".\python_embeded\python.exe",
+    # ComfyUI's desktop app keeps packages beside models and results, in a folder that it proposes when it is set up.
+    "desktop": r'& "$HOME\Documents\ComfyUI\.venv\Scripts\python.exe"',
     "bundled": r".\system\python\python.exe",
     "venv": r".\venv\Scripts\python.exe",
     "dotvenv": r".\.venv\Scripts\python.exe",

@@ -1,0 +1,25 @@
+"""Tells where an installer took a package from, where that is no index: a repository, or a folder of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attn_doctor.quick_patterns import when_used
+
+#: What an installer was told to install, where it is a repository.
+_FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
+#: pip's words for a folder; a file that it takes from one is a wheel or an archive.
+_FOLDER = when_used(
+    r"^\s*(?:Processing|Obtaining file://) ?(?P<folder>(?:[A-Za-z]:|~|\.{1,2})?[/\\][^\n]{1,200}?)[/\\]?(?: \(from .{0,200})?\s*$"
+)
+_FILE = when_used(r"\.(?:whl|zip|gz|bz2)\b")
+FOLDER = "log.source_folder"
+
+
+def installed_from(text: str) -> Iterator[tuple[str, str]]:
+    """Names and values of the facts about this that one line tells."""
+    if "git+https" in text and (fetched := _FETCHED.search(text)):
+        yield "log.fetched_from", fetched["address"]
+    if ("Processing " in text or "Obtaining file" in text) and (found := _FOLDER.match(text)):
+        if not _FILE.search(found["folder"]):
+            yield FOLDER, found["folder"]
