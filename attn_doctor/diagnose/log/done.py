@@ -40,6 +40,11 @@ _FLAG = when_used(
 _KEY = when_used(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
 #: A build of torch was installed; where the trouble stays, it went into another Python.
 _TORCH_FROM = when_used(r"\binstall [^\n]{0,80}\btorch\b[^\n]{0,120}/whl/(?:\w+/)?(?P<build>cu\d{3})\b")
+#: A variable that code sets for itself: what was imported before has read it already.
+_IN_PYTHON = when_used(
+    r"\bos\.(?:environ\[|putenv\(|environ\.setdefault\()[\"'](?P<name>[A-Z][A-Z0-9_]{2,60})[\"'](?:\] ?=|,) ?[\"'](?P<value>[\w./:,-]{1,80})[\"']"
+)
+IN_PYTHON = "os.environ "
 #: However a program spells it.
 _ATTENTION = when_used(
     r"(?:attn_impl(?:ementation)?|\w_attn|attention_(?:mode|backend|type))[\"']?"
@@ -58,8 +63,11 @@ _MOST = 40
 
 def settings_in(text: str) -> Iterator[str]:
     """The settings that this line shows as made, in one form: `NAME=value`, `--flag=value`, `key=value`,
-    `attention=sdpa`, `torch-index=cu128`.
+    `attention=sdpa`, `torch-index=cu128`, `os.environ NAME=value`.
     """
+    if "os." in text:
+        for found in _IN_PYTHON.finditer(text):
+            yield f"{IN_PYTHON}{found['name']}={found['value']}"
     if not (_TYPED.search(text) or _SAID.search(text) or (_CALLED.search(text) and not _MESSAGE.search(text))):
         return
     if asked := _TORCH_FROM.search(text):
