@@ -229,6 +229,7 @@ class Recipe:
     gives_way: bool
     """It reports a failure without its cause; a recipe that recognizes the failure's message replaces it."""
     without_gpu: bool
+    harmless: bool
     """Its text only shows that no GPU or driver is present, which is no problem on a node without GPUs."""
     where: tuple[FactName, ...]
     for_each: str | None

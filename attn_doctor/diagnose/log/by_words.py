@@ -39,12 +39,17 @@ _NEAR, _NEAR_TOO = -0.7, -0.6
 _MOST_NEAR, _MOST_POSSIBLE = 3, 3
 #: Characters, and share of a message, that a pattern has to match to know the message.
 _LONG, _MOST_OF_IT = 40, 0.75
-#: Characters of a literal text that one program alone prints: 26 of 28 families whose pattern has one in the message were
-#: right where the words of the log were not theirs, with 14 to 19 characters 21 of 25, with fewer 20 of 43.
+#: Characters of a literal text that one program alone prints: of families whose pattern has one in the message 26 of 28
+#: were right where the words of the log were not theirs, with 14 to 19 characters 21 of 25, with fewer 20 of 43.
 _WORDED = 20
 #: Characters of a message by which its text is found again.
 _BEGINNING = 40
-_WORD = when_used(r"[^\W\d_]{3}")
+#: What is wrong has one of these where people tell of it; a program that only says what it does has none.
+_COMPLAINS = when_used(
+    r"(?i)\b(?:not|no|can'?t|cannot|won'?t|does ?n'?t|is ?n'?t|un(?:able|available|supported)|fail\w*|error\w*|wrong"
+    r"|problem|issue|stuck|hang\w*|crash\w*|freez\w*|slow\w*|forever|hours?|black|noise|missing|refuse\w*|broken?)\b"
+    r"|没有|不能|无法|不支持|报错|失败|卡住|错误"
+)
 #: Nothing was searched for.
 _NO_PATTERN = LogPattern(pattern="")
 
@@ -130,7 +135,7 @@ def _where_nothing_is_known(log: Scanned, facts: FactSet, shelf: Mapping[str, Re
     """What a log may be of that no recipe matches, where it is of a program that learns and its words are near enough:
     the nearest was right for 5 of 7 such reports, and for 6 of 9 that hold no error line: people tell of the trouble.
     """
-    failed = log.last_failure or log.error_line or _first_line(log.text)
+    failed = log.last_failure or log.error_line or _complaint(log.text)
     if failed is None or facts.text(OF_LEARNING) != "shown":
         return []
     number, text = failed
@@ -144,10 +149,10 @@ def _where_nothing_is_known(log: Scanned, facts: FactSet, shelf: Mapping[str, Re
     return told
 
 
-def _first_line(text: str) -> tuple[int, str] | None:
-    """The first line with a word in it, and its number."""
+def _complaint(text: str) -> tuple[int, str] | None:
+    """The first line in which something is said not to be as it should, and its number."""
     lines = enumerate(text.splitlines(), start=1)
-    return next(((number, line.strip()) for number, line in lines if _WORD.search(line)), None)
+    return next(((number, line.strip()) for number, line in lines if _COMPLAINS.search(line)), None)
 
 
 def _weighed(recipe: Recipe | None, unit: Unit, line: int, quoted: str, facts: FactSet, log: str) -> Weighed | None:

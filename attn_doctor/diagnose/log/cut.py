@@ -252,8 +252,9 @@ class _Cutter:
     def _ends_behind_blanks(self) -> bool:
         """The first line behind one or two empty ones is an exception: a prefix or a paste has put them in between."""
         following = next((line for line in self._lines[self._at + 1 : self._at + 3] if line.text), None)
-        found = following is not None and not following.record and _EXCEPTION.match(following.text)
-        return bool(found) and bool(found["colon"].strip()) and not found["name"].endswith("Warning")
+        if following is None or following.record or (found := _EXCEPTION.match(following.text)) is None:
+            return False
+        return bool(found["colon"].strip()) and not found["name"].endswith("Warning")
 
     def _next_is(self, kind: re.Pattern[str], within: int) -> bool:
         ahead = self._lines[self._at + 1 : self._at + 1 + within]

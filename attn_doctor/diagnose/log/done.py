@@ -42,7 +42,8 @@ _KEY = when_used(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]
 _TORCH_FROM = when_used(r"\binstall [^\n]{0,80}\btorch\b[^\n]{0,120}/whl/(?:\w+/)?(?P<build>cu\d{3})\b")
 #: A variable that code sets for itself: what was imported before has read it already.
 _IN_PYTHON = when_used(
-    r"\bos\.(?:environ\[|putenv\(|environ\.setdefault\()[\"'](?P<name>[A-Z][A-Z0-9_]{2,60})[\"'](?:\] ?=|,) ?[\"'](?P<value>[\w./:,-]{1,80})[\"']"
+    r"\bos\.(?:environ\[|putenv\(|environ\.setdefault\()[\"'](?P<name>[A-Z][A-Z0-9_]{2,60})[\"'](?:\] ?=|,)"
+    r" ?[\"'](?P<value>[\w./:,-]{1,80})[\"']"
 )
 IN_PYTHON = "os.environ "
 #: However a program spells it.

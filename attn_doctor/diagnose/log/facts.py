@@ -263,16 +263,6 @@ class Clues:
         if name != "torch" or not self._beside.now:
             self._tell(f"package.{name}.version", version, line)
 
-    def _one_environment(self) -> None:
-        """uv and poetry work in a folder .venv, and their own commands reach it; what a desktop app's own files show goes
-        before the environments that people name beside them.
-        """
-        made = self._told.get("python.environment", {})
-        if {"uv", "poetry"} & made.keys():
-            made.pop("dotvenv", None)
-        if "desktop" in made:
-            self._told["python.environment"] = {"desktop": made["desktop"]}
-
     def _tell(self, name: str, value: str, line: int) -> None:
         self._told.setdefault(name, {}).setdefault(value, line)
 
@@ -292,7 +282,8 @@ class Clues:
             self._told["node.system"] = said
         elif not said and "node.system" not in self._told and "WSL2" in self._told.get("node.kernel", {}):
             self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
-        self._one_environment()
+        if environments := self._told.get("python.environment"):
+            self._told["python.environment"] = surroundings.one_environment(environments)
         if BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
             self._told.pop(FOLDER, None)  # what fails may be one of those that the folder's package asks for
         if nvcc := another_cuda(self._told):

@@ -10,7 +10,8 @@ from attn_doctor.quick_patterns import when_used
 _FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
 #: pip's words for a folder; a file that it takes from one is a wheel or an archive.
 _FOLDER = when_used(
-    r"^\s*(?:Processing|Obtaining file://) ?(?P<folder>(?:[A-Za-z]:|~|\.{1,2})?[/\\][^\n]{1,200}?)[/\\]?(?: \(from .{0,200})?\s*$"
+    r"^\s*(?:Processing|Obtaining file://) ?(?P<folder>(?:[A-Za-z]:|~|\.{1,2})?[/\\][^\n]{1,200}?)[/\\]?"
+    r"(?: \(from .{0,200})?\s*$"
 )
 _FILE = when_used(r"\.(?:whl|zip|gz|bz2)\b")
 FOLDER = "log.source_folder"
@@ -20,6 +21,6 @@ def installed_from(text: str) -> Iterator[tuple[str, str]]:
     """Names and values of the facts about this that one line tells."""
     if "git+https" in text and (fetched := _FETCHED.search(text)):
         yield "log.fetched_from", fetched["address"]
-    if ("Processing " in text or "Obtaining file" in text) and (found := _FOLDER.match(text)):
-        if not _FILE.search(found["folder"]):
-            yield FOLDER, found["folder"]
+    found = _FOLDER.match(text) if "Processing " in text or "Obtaining file" in text else None
+    if found and not _FILE.search(found["folder"]):
+        yield FOLDER, found["folder"]

@@ -60,7 +60,8 @@ _FROM_THE_TOP = when_used(
 )
 #: Python's words for a call that it refused before the function began.
 _REFUSED_CALL = when_used(
-    r"^TypeError: .{0,200}\(\) (?:got (?:an unexpected keyword|multiple values)|takes (?:from )?\d|missing \d+ required)"
+    r"^TypeError: .{0,200}\(\) (?:got (?:an unexpected keyword|multiple values)|takes (?:from )?\d"
+    r"|missing \d+ required)"
 )
 #: Files whose functions look attributes up, or pass on a call, for the code in the frame around them.
 _PASSES_ON = when_used(

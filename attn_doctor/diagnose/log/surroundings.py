@@ -181,7 +181,8 @@ _ON_CPU = when_used(
     r"\b(?:device|device_map|map_location|accelerator) ?= ?\(?[\"']cpu[\"']|--(?:(?:device|accelerator)[ =])?cpu\b"
     r"|\btorch\.device\([\"']cpu|\b(?:model|pipe|pipeline|net)\w{0,20}\.to\([\"']cpu"  # not a result that is moved
     r"|\b(?:run|running|inference|works?) (?:it )?(?:only )?on (?:the |my |a )?(?:CPU|cpu)\b"
-    r"|\b(?:CPU|cpu)[- ]only\b(?! (?:version|build|wheel|release|package|[Pp]y[Tt]orch|torch)\b)|\bCPU (?:[Ss]upport|[Ii]nference|mode)\b(?! (?:before|until))"
+    r"|\b(?:CPU|cpu)[- ]only\b(?! (?:version|build|wheel|release|package|[Pp]y[Tt]orch|torch)\b)"
+    r"|\bCPU (?:[Ss]upport|[Ii]nference|mode)\b(?! (?:before|until))"
     r"|\b(?:launch|start|deploy|serv)\w{0,4} [\w ./-]{0,40}\bon (?:the |my |a )?(?:CPU|cpu)\b"
     r"|\b(?:choose|chose|chosen|select|selected|selecting|picked) (?:the )?(?:device )?(?:CPU|cpu)\b"
     r"|(?:使用|用|在|选|选择|选了|选的是) ?(?:CPU|cpu)|(?:CPU|cpu) ?(?:模式|启动|运行|推理|部署)"
@@ -238,11 +239,21 @@ _NAME_OF = {"NET": ".NET", "Node": "Node.js"}
 _PADS = when_used(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *("/uv/", "uv ", "/sdists-v", "build backend", "CPython", "Creating virtual", "oetry", "Chef"),
-    *("embeded", "_portable"),
+    *("embeded", "_portable", "comfyui-electron"),
     *("Cell In", "--> ", "In ["),
     *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
     *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python", "\\runtime", "/runtime", "installer_files"),
 )
+
+
+def one_environment(told: dict[str, int]) -> dict[str, int]:
+    """The kinds of environment that a log shows, with their lines, without those that others explain: uv and poetry
+    work in a folder .venv, and their own commands reach it; what a desktop app's own files show goes before what people
+    name beside it.
+    """
+    if "desktop" in told:
+        return {"desktop": told["desktop"]}
+    return {kind: line for kind, line in told.items() if kind != "dotvenv" or not {"uv", "poetry"} & told.keys()}
 
 
 class Surroundings:

@@ -30,8 +30,6 @@ _SUBJECT = FactName.parse("subject.package")
 _WENT_ON = FactName.parse("log.went_on")
 #: Families of a higher rank are of any message that has some words.
 OF_ONE_THING = 60
-#: Recipes of a higher rank say of a notice that nothing has to be done about it.
-_HARMLESS = 94
 #: Levels of records that report a failure.
 _FAILED = frozenset("ECF")
 #: Frames and words of a program that loads its additions one by one, and starts without the one that fails.
@@ -131,7 +129,7 @@ class Weighed:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
             if failed or said or self.severity is not Severity.INFO:
                 return 0
-            return 7 if rank >= _HARMLESS else 6 if self.facts.value(_WENT_ON) is True else 3
+            return 7 if self.match.recipe.harmless else 6 if self.facts.value(_WENT_ON) is True else 3
         if failed:
             return 5 if self.match.recipe.is_of_a_grammar else 1
         if self.says_failed and not self.failed:

@@ -232,6 +232,7 @@ class _File(Table):
     silent: Literal["seen", "reported"] | None = None
     gives_way: bool = False
     without_gpu: bool = False
+    harmless: bool = False
     where: tuple[Name, ...] = ()
     what: Prose
     why: Prose
