@@ -60,7 +60,7 @@ _SAID = when_used(
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave|[Ii]n) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?[Mm][1-5]\b"
     r"|\b(?:[Mm][1-5]|[Ii]ntel|[Aa]pple) (?:[Mm]ac|MAC)(?:[Bb]ook)?\b"
-    r"|mac(?:OS|os) ?(?:系统|版本|上|下|是)|(?:适合|我的|使用|在) ?[Mm]ac)"
+    r"|mac(?:OS|os) ?(?:系统|版本|上|下|是|不)|(?:适合|我的|使用|在) ?[Mm]ac)"
     r"|(?P<Linux>\b(?:Ubuntu|ubuntu|Debian|Fedora|CentOS|RHEL|Rocky Linux|Linux Mint)(?: Linux| Server| LTS)? ?\d"
     r"|\b(?:[Oo]n|[Uu]nder|[Uu]se|[Uu]sing|and|or) (?:Linux|linux|Ubuntu|ubuntu)\b"
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Linux|linux|Ubuntu|ubuntu)\b)"

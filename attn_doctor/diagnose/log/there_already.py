@@ -50,6 +50,8 @@ _HOW = (
     "In the failing program or notebook: import sys; print(sys.executable). With that path, -m pip show {package} says "
     "whether it is there, and -c 'import {module}' whether it loads; what that raises is the cause."
 )
+#: The file in which pip runs a setup.py.
+_OF_A_BUILDER = "<string>"
 #: With these an installer moves, or makes anew, what is there.
 _MOVES = when_used(
     r"(?<![\w-])(?:-[A-Za-z]*U|--upgrade|--force-reinstall|--reinstall|--no-binary|-[er]|--editable|--torch-backend|--index-url)(?![\w-])"
@@ -66,6 +68,8 @@ def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recip
     """Its first remedy a look at the Python that runs, where the log says that what it misses is installed. A release
     that only the message itself names is one that was asked for.
     """
+    if any(path == _OF_A_BUILDER for path, _ in unit.frames):
+        return recipe  # an isolated build sees nothing of what is installed
     package, found = _missing(recipe, facts, unit.message)
     told = facts.fact(FactName("package", package, "version"))
     if not package or not isinstance(told.state, Known) or told.origin is Origin.PROBED:
