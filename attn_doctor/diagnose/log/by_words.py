@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from attn_doctor.diagnose.log.match import Match, excludes
 from attn_doctor.diagnose.log.scan import Scanned
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
-from attn_doctor.diagnose.log.weigh import OF_LEARNING, OF_ONE_THING, Weighed, is_told, weigh
+from attn_doctor.diagnose.log.weigh import OF_LEARNING, OF_ONE_THING, WENT_ON, Weighed, is_told, weigh
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
@@ -74,7 +74,7 @@ def with_second_opinion(
     ranked = words.bundled().ranked(text)
     if not ranked or led.id in {one.id for one in ranked[:_AGREED]}:
         return kept
-    if _is_worded(leading.match):
+    if _is_worded(leading.match) and leading.facts.value(WENT_ON) is not True:  # else the trouble is another line's
         return kept
     before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf)
     if not before and (led.is_certain or (led.has_words_of_its_own and _is_whole(leading.match))):

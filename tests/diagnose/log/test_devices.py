@@ -62,6 +62,7 @@ def test_each_device_has_a_place_and_a_kind() -> None:
         ("torch 2.7.0+xpu on Intel(R) Arc(TM) A770", "Intel"),
         ("torch_npu 2.1.0 on Ascend 910B", "Ascend"),
         ("torch 2.6.0+cu124", "NVIDIA"),
+        ("ROCm is installed and verified\nPyTorch 2.0-ROCm", "AMD"),
         # a Mac with a Radeon computes by Metal
         ("OS: macOS 14.5 (x86_64)\nAMD Radeon Pro 5500M", "Apple"),
         # two makers in one log: nobody knows which of them failed

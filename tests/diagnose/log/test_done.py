@@ -23,6 +23,8 @@ from tests.diagnose.log.making import made
             "--use-split-cross-attention",
         ),
         ("我在参数里设置了--attn_impl eager，还是报错", "attention=eager"),
+        ("os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
+        ('os.environ.setdefault("MOON_BACKEND", "EAGER")', "os.environ MOON_BACKEND=EAGER"),
     ],
 )
 def test_what_was_typed_called_or_said_is_made(line: str, setting: str) -> None:

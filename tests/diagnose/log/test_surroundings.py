@@ -84,6 +84,25 @@ def test_uv_in_brackets_is_an_installer() -> None:
     assert told.get("log.uv_command", "pip") == "pip"
 
 
+@pytest.mark.parametrize(
+    ("shown", "left"),
+    [
+        (("portable", "desktop"), ["desktop"]),  # the app's own files, and a folder that somebody names
+        (("uv", "dotvenv"), ["uv"]),
+        (("dotvenv", "venv"), ["dotvenv", "venv"]),
+    ],
+)
+def test_environments_that_others_explain_go(shown: tuple[str, ...], left: list[str]) -> None:
+    assert list(surroundings.one_environment(dict.fromkeys(shown, 1))) == left
+
+
+def test_the_desktop_app_of_comfyui_is_known_by_its_files() -> None:
+    line = (
+        r'  File "C:\Users\u\AppData\Local\Programs\@comfyorgcomfyui-electron\resources\ComfyUI\execution.py", line 3'
+    )
+    assert ("python.environment", "desktop") in list(surroundings.Surroundings().told(line))
+
+
 def test_the_environment_that_uv_pip_names_is_of_no_project() -> None:
     told = dict(surroundings.Surroundings().told("Using Python 3.11.13 environment at: /w/envs/moon"))
     assert told["log.uv_command"] == "pip"
@@ -141,6 +160,7 @@ def test_a_number_alone_is_no_npu() -> None:
         ("CPU模式启动报错", True),
         ("I launch bge-reranker-v2-m3 with xinference on CPU", True),
         ("I selected CPU as the device", True),
+        ("the image installs the CPU-only version of PyTorch, is there a reason for that?", False),
         ("Flash Attention 2 is not available on CPU. Please make sure torch can access a CUDA device.", False),
         ("move the model to GPU after initializing it on CPU with `model.to('cuda')`", False),
         ("Some parameters are on the meta device because they were offloaded to the cpu.", False),

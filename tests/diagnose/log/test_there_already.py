@@ -95,3 +95,16 @@ def test_what_is_installed_and_missing_is_in_another_python(log: str, package: s
 )
 def test_an_installer_says_what_is_there(line: str, told: list[str]) -> None:
     assert [" ".join(one) for one in installed_in(line)] == told
+
+
+def test_an_isolated_build_sees_nothing_of_what_is_installed() -> None:
+    """torch is there, and setup.py, which pip runs as <string>, does not find it."""
+    finding = first(
+        "torch             2.0.1\nCollecting xformers\n  Installing build dependencies ... done\n"
+        "  Getting requirements to build wheel ... error\n  error: subprocess-exited-with-error\n"
+        '        File "<string>", line 23, in <module>\n'
+        "      ModuleNotFoundError: No module named 'torch'\n      [end of output]"
+    )
+
+    assert finding.id == "build-isolation-no-torch"
+    assert "another one" not in finding.remedies[0].title

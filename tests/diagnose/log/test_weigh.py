@@ -110,3 +110,13 @@ def test_an_exception_leads_what_the_shell_says_of_the_end(end: str) -> None:
     raised = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n"
     assert _told(raised + end)[0].id == "shapes-that-do-not-fit"
     assert _told("Loading checkpoint shards: 33%\n" + end)[0].id == "host-out-of-memory"
+
+
+def test_a_notice_about_which_nothing_has_to_be_done_stands_behind_another_one() -> None:
+    told = _told(
+        "    Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.\n"
+        "    Minimum and Maximum cuda capability supported by this version of PyTorch is\n    (8.0) - (12.0)\n\n"
+        "Unsloth: Your Flash Attention 2 installation seems to be broken?"
+    )
+
+    assert [one.id for one in told] == ["optional-fast-path-missing", "gpu-minor-above-torchs-list"]

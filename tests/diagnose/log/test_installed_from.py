@@ -1,0 +1,52 @@
+"""Where an installer took a package from, and what a failed build of such a folder is told to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.installed_from import installed_from
+from attn_doctor.workflows.explain import ExplainRequest, explain
+
+FAILED = """Processing {folder}
+  Preparing metadata (setup.py) ... done
+Building wheels for collected packages: {name}
+  Building wheel for {name} (setup.py) ... error
+Failed to build {name}
+ERROR: Could not build wheels for {name}, which is required to install pyproject.toml-based projects"""
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("Processing ./kernels/rows", [("log.source_folder", "./kernels/rows")]),
+        (r"Processing c:\users\me\repositories\rows", [("log.source_folder", r"c:\users\me\repositories\rows")]),
+        ("Obtaining file:///home/me/rows", [("log.source_folder", "/home/me/rows")]),
+        ("Processing /tmp/rows-1.0-py3-none-any.whl", []),
+        ("Processing dependencies for rows==1.0", []),
+        (
+            "Collecting git+https://github.com/lab/rows.git",
+            [("log.fetched_from", "git+https://github.com/lab/rows.git")],
+        ),
+    ],
+)
+def test_a_folder_and_a_repository(line: str, told: list[tuple[str, str]]) -> None:
+    assert list(installed_from(line)) == told
+
+
+def _commands(text: str) -> list[str]:
+    (first, *_) = explain(ExplainRequest(texts=(text,))).diagnosis.findings
+    return [command for one in first.remedies for action in one.actions for command in action.commands]
+
+
+def test_a_folder_s_package_is_built_from_the_folder_and_not_fetched_by_its_name() -> None:
+    """What a registry has under that name may be anything."""
+    commands = _commands("torch 2.1.0+cu121\n" + FAILED.format(folder="./kernels/quant_rows", name="quant-rows-cuda"))
+
+    assert any(command.endswith("--no-deps . 2>&1 | tee build.log") for command in commands)
+    assert not any("quant" in command for command in commands)
+
+
+def test_a_package_that_the_folder_asks_for_is_fetched_by_its_name() -> None:
+    commands = _commands(FAILED.format(folder="./LLaVA", name="flash-attn"))
+
+    assert any("flash-attn" in command for command in commands)
