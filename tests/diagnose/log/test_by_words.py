@@ -167,7 +167,7 @@ class TestSecondOpinion:
         assert possible(text) == ["nvcc-missing", family]
 
     def test_a_long_text_of_a_pattern_s_own_is_stated(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One program alone prints it; where that went on the trouble is another line's; a few words are no such text."""
+        """One program alone prints it; where that went on, the trouble is another line's; a few words are no such."""
         long = "torch\nOne of GPU archs of ['gfx1151'] is invalid or not supported with VLLM_ROCM_USE_AITER: 1"
         says(monkeypatch, ("nvcc-missing", 0.4))
 
