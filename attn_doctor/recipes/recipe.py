@@ -229,8 +229,9 @@ class Recipe:
     gives_way: bool
     """It reports a failure without its cause; a recipe that recognizes the failure's message replaces it."""
     without_gpu: bool
-    harmless: bool
     """Its text only shows that no GPU or driver is present, which is no problem on a node without GPUs."""
+    harmless: bool
+    """Nothing has to be done about its notice, which comes after everything else that a log says."""
     where: tuple[FactName, ...]
     for_each: str | None
     """The plural kind that is evaluated one subject at a time."""

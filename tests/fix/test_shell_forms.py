@@ -110,6 +110,15 @@ def test_a_program_has_its_own_python(installer: str, python: str) -> None:
     assert formed(["python -m pip uninstall x"], facts) == (rf".\{python} -m pip uninstall x",)
 
 
+def test_the_desktop_app_keeps_its_packages_where_it_proposes_to() -> None:
+    """A path with a variable is called with an ampersand; on another system its folder is another one."""
+    windows = told(node_system="Windows", python_environment="desktop")
+    python = r'& "$HOME\Documents\ComfyUI\.venv\Scripts\python.exe"'
+
+    assert formed(["A=1 python -m pip uninstall x"], windows) == (f'$env:A = "1"; {python} -m pip uninstall x',)
+    assert formed(["python -m pip uninstall x"], told(python_environment="desktop")) == ("python -m pip uninstall x",)
+
+
 def test_an_interpreter_that_is_named_keeps_its_path() -> None:
     """On a node that was examined."""
     facts = told(python_environment="uv", python_executable="/venv/bin/python")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from attn_doctor.diagnose.log.done import IN_PYTHON
+from attn_doctor.diagnose.log.done import IN_PYTHON, settings_done, settings_named
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Safety
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.recipe import Question, Recipe, RecipeRemedy
 
-_ADVICE, _DONE = FactName.parse("log.advice"), FactName.parse("log.done")
+_ADVICE = FactName.parse("log.advice")
 _AS_IT_SAYS = RecipeRemedy(
     id="as-the-message-says",
     title="The message itself says what to try: {log.advice}",
@@ -31,7 +31,7 @@ _IF_WANTED = when_used(r"\b(?:if|when) you(?: really)? (?:want|wish|need|like|pr
 _TOO_LATE = replace(
     _AS_IT_SAYS,
     title="Set it in the shell, before Python starts, as the message says: {log.advice}. The code in the log sets it "
-    "itself, behind an import that has read it before",
+    "itself, which is too late where the package was imported before",
 )
 #: What a message tells its reader to do, in a sentence or clause of its own.
 _TOLD = when_used(
@@ -95,14 +95,10 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
         return recipe
     of_the_gpu = tuple(takewhile(_hangs_on_the_gpu, recipe.remedies))
     as_it_says = _AS_A_CHOICE if _IF_WANTED.search(str(advice)) else _AS_IT_SAYS
-    if any(one.removeprefix(IN_PYTHON) in str(advice) for one in _done(facts) if one.startswith(IN_PYTHON)):
+    in_code = {one.removeprefix(IN_PYTHON) for one in settings_done(facts) if one.startswith(IN_PYTHON)}
+    if in_code & set(settings_named(str(advice))):
         as_it_says = _TOO_LATE
     return replace(recipe, remedies=(*of_the_gpu, as_it_says, *recipe.remedies[len(of_the_gpu) :]))
-
-
-def _done(facts: FactSet) -> tuple[str, ...]:
-    told = facts.value(_DONE)
-    return tuple(map(str, told)) if isinstance(told, tuple) else ()
 
 
 def _has_its_switch(recipe: Recipe, advice: str) -> bool:

@@ -5,9 +5,11 @@ mean something else. A model of all words that the cases of each recipe have (re
 often as the patterns, and for other reasons: where both name the same, few are wrong. So where the family that the
 patterns lead with is not among the model's first, nothing is stated: it and what the words are nearest to are told as
 possible, the likelier first. So is what the words are near to where nothing matches at all. A family whose messages are
-certain (what Python or a shell says by itself) stays stated, unless a cause is likelier. Where a recipe of one cause
+certain (what Python or a shell says by itself) stays stated, unless a cause is likelier; one whose pattern has a long
+text in the message stays stated as well, unless the program went on. Where a recipe of one cause
 matches the model has no say: there it was more often wrong than right. What is less near is shown beside the answer as
-something to look at, never as a finding.
+something to look at, never as a finding. A log without an error line in which somebody complains is near to something
+as one with it is.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data import words
-from attn_doctor.recipes.literals import required
+from attn_doctor.recipes.literals import WORDED, required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
 #: On 336 reports of the field that neither the patterns nor the model had seen: of the families among the model's first
@@ -39,15 +41,14 @@ _NEAR, _NEAR_TOO = -0.7, -0.6
 _MOST_NEAR, _MOST_POSSIBLE = 3, 3
 #: Characters, and share of a message, that a pattern has to match to know the message.
 _LONG, _MOST_OF_IT = 40, 0.75
-#: Characters of a literal text that one program alone prints: of families whose pattern has one in the message 26 of 28
-#: were right where the words of the log were not theirs, with 14 to 19 characters 21 of 25, with fewer 20 of 43.
-_WORDED = 20
 #: Characters of a message by which its text is found again.
 _BEGINNING = 40
-#: What is wrong has one of these where people tell of it; a program that only says what it does has none.
+#: Words that stand where somebody says that something is not as it should be.
 _COMPLAINS = when_used(
-    r"(?i)\b(?:not|no|can'?t|cannot|won'?t|does ?n'?t|is ?n'?t|un(?:able|available|supported)|fail\w*|error\w*|wrong"
-    r"|problem|issue|stuck|hang\w*|crash\w*|freez\w*|slow\w*|forever|hours?|black|noise|missing|refuse\w*|broken?)\b"
+    r"(?i)\b(?:not|can['’]?t|cannot|won['’]?t|does ?n['’]?t|is ?n['’]?t|un(?:able|available|supported)|fail\w*|wrong"
+    r"|(?<!no )(?<!\b0 )(?:errors?|problems?|issues?)|no longer|stuck|hang\w*|crash\w*|freez\w*|slow\w*|forever"
+    r"|(?:black|pure|only|random) (?:images?|pictures?|noise|output)|missing|refuse\w*|broken?)\b"
+    r"|\b(?:for|takes|taking|after) (?:\d+|many|several) hours\b"
     r"|没有|不能|无法|不支持|报错|失败|卡住|错误"
 )
 #: Nothing was searched for.
@@ -74,7 +75,8 @@ def with_second_opinion(
     ranked = words.bundled().ranked(text)
     if not ranked or led.id in {one.id for one in ranked[:_AGREED]}:
         return kept
-    if _is_worded(leading.match) and leading.facts.value(WENT_ON) is not True:  # else the trouble is another line's
+    # One program alone prints it; where that went on, the trouble is another line's.
+    if _is_worded(leading.match) and leading.facts.value(WENT_ON) is not True:
         return kept
     before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf)
     if not before and (led.is_certain or (led.has_words_of_its_own and _is_whole(leading.match))):
@@ -127,8 +129,8 @@ def _is_whole(match: Match) -> bool:
 
 def _is_worded(match: Match) -> bool:
     """A long text of the pattern's own stands there, as one program prints it."""
-    quoted = match.quoted.lower()
-    return any(len(text) >= _WORDED and text.lower() in quoted for text in required(match.pattern.pattern))
+    quoted = " ".join(match.quoted.lower().split())
+    return any(len(text) >= WORDED and text.lower() in quoted for text in required(match.pattern.pattern))
 
 
 def _where_nothing_is_known(log: Scanned, facts: FactSet, shelf: Mapping[str, Recipe]) -> list[Weighed]:

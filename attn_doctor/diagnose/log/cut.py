@@ -250,7 +250,9 @@ class _Cutter:
         return taken
 
     def _ends_behind_blanks(self) -> bool:
-        """The first line behind one or two empty ones is an exception: a prefix or a paste has put them in between."""
+        """True where, behind one or two empty lines, an exception with a message stands that is no warning: a prefix or
+        a paste has put them in between. A name without a message may be any word.
+        """
         following = next((line for line in self._lines[self._at + 1 : self._at + 3] if line.text), None)
         if following is None or following.record or (found := _EXCEPTION.match(following.text)) is None:
             return False

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_patterns import when_used
 
+_DONE = FactName.parse("log.done")
 #: Texts of which one stands in every line that is read.
-SIGNS = ("--", "attn", "xport ", "set ", "=", "asser", "我")
+SIGNS = ("--", "attn", "xport ", "set ", "=", "asser", "我", "os.")
 #: A command, or the next line of one.
 _TYPED = when_used(
     r"^\s*(?:[$%>!]\s*|PS [^>\n]{0,200}> ?|[A-Za-z]:\\[^>\n]{0,200}> ?|\([\w.-]{1,60}\) ?\S{0,200}[$#>]? ?)?"
@@ -40,9 +42,10 @@ _FLAG = when_used(
 _KEY = when_used(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
 #: A build of torch was installed; where the trouble stays, it went into another Python.
 _TORCH_FROM = when_used(r"\binstall [^\n]{0,80}\btorch\b[^\n]{0,120}/whl/(?:\w+/)?(?P<build>cu\d{3})\b")
-#: A variable that code sets for itself: what was imported before has read it already.
+#: A variable that a line of code sets for itself, and none that is commented out or advised.
 _IN_PYTHON = when_used(
-    r"\bos\.(?:environ\[|putenv\(|environ\.setdefault\()[\"'](?P<name>[A-Z][A-Z0-9_]{2,60})[\"'](?:\] ?=|,)"
+    r"^(?:\s|>>>|\.{3}|-{2,5}>|[$%>|]|(?:In )?\[\d*\]:?|\d{1,5}){0,12}"
+    r"os\.(?:environ\[|putenv\(|environ\.setdefault\()[\"'](?P<name>[A-Z][A-Z0-9_]{2,60})[\"'](?:\] ?=|,)"
     r" ?[\"'](?P<value>[\w./:,-]{1,80})[\"']"
 )
 IN_PYTHON = "os.environ "
@@ -66,14 +69,19 @@ def settings_in(text: str) -> Iterator[str]:
     """The settings that this line shows as made, in one form: `NAME=value`, `--flag=value`, `key=value`,
     `attention=sdpa`, `torch-index=cu128`, `os.environ NAME=value`.
     """
-    if "os." in text:
-        for found in _IN_PYTHON.finditer(text):
-            yield f"{IN_PYTHON}{found['name']}={found['value']}"
+    if "os." in text and (found := _IN_PYTHON.match(text)):
+        yield f"{IN_PYTHON}{found['name']}={found['value']}"
     if not (_TYPED.search(text) or _SAID.search(text) or (_CALLED.search(text) and not _MESSAGE.search(text))):
         return
     if asked := _TORCH_FROM.search(text):
         yield f"torch-index={asked['build']}"
     yield from settings_named(text)
+
+
+def settings_done(facts: FactSet) -> tuple[str, ...]:
+    """The settings that the log with these facts shows as made."""
+    told = facts.value(_DONE)
+    return tuple(map(str, told)) if isinstance(told, tuple) else ()
 
 
 def settings_named(text: str) -> Iterator[str]:

@@ -10,10 +10,12 @@ from attn_doctor.quick_patterns import when_used
 _FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
 #: pip's words for a folder; a file that it takes from one is a wheel or an archive.
 _FOLDER = when_used(
-    r"^\s*(?:Processing|Obtaining file://) ?(?P<folder>(?:[A-Za-z]:|~|\.{1,2})?[/\\][^\n]{1,200}?)[/\\]?"
-    r"(?: \(from .{0,200})?\s*$"
+    r"^\s*(?:Processing |Obtaining file://(?:/(?=[A-Za-z]:))?)(?P<folder>(?:[A-Za-z]:|~|\.{1,2})?[/\\][^\n:|#]{1,200}?)"
+    r"[/\\]?(?:#\S{1,200})?(?: \(from .{0,200})?\s*$"
 )
-_FILE = when_used(r"\.(?:whl|zip|gz|bz2)\b")
+_FILE = when_used(
+    r"\.(?:whl|zip|tgz|tbz|txz|gz|bz2|xz|png|jpe?g|mp4|wav|jsonl?|csv|txt|py|toml|ya?ml|parquet)$|\.\.\.$"
+)
 FOLDER = "log.source_folder"
 
 

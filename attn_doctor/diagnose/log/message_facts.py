@@ -228,10 +228,13 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         yield _log_fact("fp32_operands", roles, log, _line_of(unit, text, told))
     owners = _owners(unit)
     if owners:
-        where = max((line.number for line in unit.lines if owners[-1][0] in line.text), default=unit.first)
-        names = [name for _, name in owners]
-        yield _log_fact("owners", tuple(dict.fromkeys(names)), log, unit.first)
-        if caller := _asking(unit) if unit.frames and _REFUSED_CALL.search(unit.message) else names[-1]:
+        yield _log_fact("owners", tuple(dict.fromkeys(name for _, name in owners)), log, unit.first)
+        # Who called wrongly; nobody is told where that is code of the person's own.
+        refused = unit.frames and _REFUSED_CALL.search(unit.message)
+        caller = _asking(unit) if refused else owners[-1][1]
+        path = next((path for path, name in reversed(owners) if name == caller), None)
+        if caller and path is not None:
+            where = max((line.number for line in unit.lines if path in line.text), default=unit.first)
             yield _log_fact("innermost_owner", caller, log, where)
     symbol = _SYMBOL.search(text)
     if symbol:

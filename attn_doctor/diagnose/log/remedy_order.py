@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from attn_doctor.diagnose.log.done import settings_named
+from attn_doctor.diagnose.log.done import settings_done, settings_named
 from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS, changes_nothing
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy
@@ -18,7 +18,7 @@ from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.torch_pythons import has_wheels_for
 from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, node_of
 
-_DONE, _PYTHON = FactName.parse("log.done"), FactName.parse("python.version")
+_PYTHON = FactName.parse("python.version")
 #: A clause of this kind speaks of what has to go: its switch being there says that it was not done.
 _TAKES_AWAY = when_used(
     r"\b(?:[Ww]ithout|[Uu]nset|[Rr]emove|[Dd]rop|[Ll]eave|[Uu]ninstall|[Nn]o longer|[Nn]ot|out|off|back)\b"
@@ -40,8 +40,7 @@ _PRINTS = when_used(r" -c [\"']import (?:torch|sys)(?:, ?(?:torch|sys))*; ?print
 
 def useful_first(finding: Finding, facts: FactSet) -> list[Remedy]:
     """The finding's remedies in their order, last those that were done already and those whose wheel does not exist."""
-    told = facts.value(_DONE)
-    done = told if isinstance(told, tuple) else ()
+    done = settings_done(facts)
     missing = any(one.id == IN_THE_PYTHON_THAT_RUNS for one in finding.remedies)
     named = all(facts.text(name) is not None for name in ("torch.version", "torch.cuda", "python.version"))
     return sorted(

@@ -114,8 +114,9 @@ class Weighed:
     @property
     def _standing(self) -> int:
         """Recipes stand before families; but what a notice says never leads where an exception is of a family, one that
-        nothing has to be done about not where a line is of one, and the last words of a failed build lead no note. An
-        exception that is known by its grammar alone stands behind a line of which one thing is known.
+        nothing has to be done about never where anything else is known, one after which the program went on not where a
+        line is of a family, and the last words of a failed build lead no note. An exception that is known by its
+        grammar alone stands behind a line of which one thing is known.
         """
         failed = self.failed and not self.match.pattern.wrapper
         if self.place:
@@ -129,7 +130,9 @@ class Weighed:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
             if failed or said or self.severity is not Severity.INFO:
                 return 0
-            return 7 if self.match.recipe.harmless else 6 if self.facts.value(WENT_ON) is True else 3
+            if self.match.recipe.harmless:
+                return 7
+            return 6 if self.facts.value(WENT_ON) is True else 3
         if failed:
             return 5 if self.match.recipe.is_of_a_grammar else 1
         if self.says_failed and not self.failed:

@@ -30,7 +30,8 @@ _QUOTED = when_used(r"(?P<whole>\"[^\"]*\")|(?<=\s)'(?P<word>[^'\"$]*)'(?=\s|$)"
 #: pip option -> uv option; empty when uv has no such option.
 _UV = {"--no-cache-dir": "--no-cache", "-y": "", "-v": "", "--force-reinstall": "--reinstall"}
 
-#: Where a program for Windows that brings its Python, or makes an environment, has it below its own folder.
+#: Where a program for Windows that brings its Python, or makes an environment, has it below its own folder, or
+#: where it proposes to put it.
 _IN_THE_PROGRAM = {
     "portable": r".\python_embeded\python.exe",
     # ComfyUI's desktop app keeps packages beside models and results, in a folder that it proposes when it is set up.
@@ -45,7 +46,7 @@ _IN_THE_PROGRAM = {
     "standalone": r".\python_standalone\python.exe",
 }
 #: Of them those that other systems have as well, where the folder is another one.
-_ELSEWHERE_TOO = frozenset({"venv", "dotvenv", "env", "beside", "runtime", "installer_files"})
+_ELSEWHERE_TOO = frozenset({"desktop", "venv", "dotvenv", "env", "beside", "runtime", "installer_files"})
 
 #: pipx has an environment for each program, and a command that runs pip in it.
 _OF_PIPX = when_used(r"[/\\]pipx[/\\]venvs[/\\](?P<app>[\w.-]{1,80})[/\\](?:bin|Scripts)[/\\]")

@@ -58,3 +58,5 @@ def test_what_code_sets_behind_an_import_comes_too_late() -> None:
 
     assert title(message).startswith("The message itself says what to try: ")
     assert title(late + message).startswith("Set it in the shell, before Python starts, ")
+    assert title(late.replace("FLASHINFER", "FLASH") + message).startswith("The message itself")  # another value
+    assert title("# " + late.splitlines()[1] + "\n" + message).startswith("The message itself")

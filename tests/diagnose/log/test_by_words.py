@@ -61,10 +61,11 @@ class TestSecondOpinion:
     def test_a_message_that_was_cut(self) -> None:
         """No pattern of the cause has its end; its words are of no other trouble."""
         report, text = told(CUT)
-        first, second, *_ = report.diagnosis.findings
+        first, second, third = report.diagnosis.findings
 
         assert (first.id, first.by_words, first.possible) == ("gpu-before-ampere", True, True)
         assert (second.id, second.by_words, second.possible) == (FAMILY, False, True)
+        assert (third.by_words, third.possible) == (True, True)
         assert report.exit_status == Status.HEALTHY  # it is no more than a note, as a family is
         assert "] not decided  the text:2  one of these, the likelier first" in text
         assert text.index("1       gpu-before-ampere: ") < text.index(f"2       {FAMILY}: ")
@@ -244,6 +245,7 @@ class TestSecondOpinion:
         assert ids(log, skip=("nvcc-missing",)) == []
         assert ids("torch 2.6.0, vllm\nall is well") == []
         assert possible("torch 2.6.0, vllm\nall is well\nit does not start") == ["nvcc-missing"]  # a person says so
+        assert ids("torch 2.6.0, vllm\n0 errors, build OK after 3 s, no errors") == []
         assert ids("postgres\nE: squash: group 7 is odd" + "\nretry" * 9) == []
 
     def test_a_recipe_that_was_not_asked_for_is_not_told(self) -> None:

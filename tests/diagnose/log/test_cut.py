@@ -193,4 +193,5 @@ def test_an_exception_behind_an_empty_line_is_the_traceback_s() -> None:
     (unit,) = units(f"{frames}\nRuntimeError: CUDA error: no kernel image is available")
     assert (unit.exception, unit.frames) == ("RuntimeError", (("/e/site-packages/flash_attn/interface.py", 170),))
     assert [one.exception for one in units(f"{frames}\nUserWarning: this is slow")] == ["", ""]
+    assert units(f"{frames}\nRuntimeError")[0].exception == ""
     assert [one.exception for one in units(f"{frames}\n\n\n\nRuntimeError: another")] == ["", "RuntimeError"]

@@ -69,6 +69,11 @@ def test_each_device_has_a_place_and_a_kind() -> None:
         ("GPU 0: NVIDIA GeForce RTX 4090\nAMD Radeon RX 7900 XTX", None),
         # advice, and lists of all that there are
         ("If you have an AMD GPU, install torch from https://download.pytorch.org/whl/rocm6.3", None),
+        ("I'm using an AMD GPU with torch", "AMD"),
+        ("This op is not implemented on AMD GPUs", None),
+        ("FP8 is not supported on AMD GPUs", None),
+        ("Please make sure ROCm is installed", None),
+        ("Are you using an AMD GPU?", None),
         ("Try --use-directml instead", None),
         ("supported devices: 'hpu', 'xpu'", None),
         ("AssertionError: Device compute capability 8.9 or higher required for FP8 execution.", None),

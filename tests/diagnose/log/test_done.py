@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attn_doctor.diagnose.log.causes import explain_text
-from attn_doctor.diagnose.log.done import settings_in
+from attn_doctor.diagnose.log.done import Done, settings_in
 from attn_doctor.model.facts import FactSet
 from tests.diagnose.log.making import made
 
@@ -25,11 +25,17 @@ from tests.diagnose.log.making import made
         ("我在参数里设置了--attn_impl eager，还是报错", "attention=eager"),
         ("os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
         ('os.environ.setdefault("MOON_BACKEND", "EAGER")', "os.environ MOON_BACKEND=EAGER"),
+        (">>> os.putenv('MOON_BACKEND', 'EAGER')", "os.environ MOON_BACKEND=EAGER"),
+        ("----> 3 os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
     ],
 )
 def test_what_was_typed_called_or_said_is_made(line: str, setting: str) -> None:
     """In one form, however it is spelled."""
-    assert setting in set(settings_in(line))
+    done = Done()
+    done.see(line, 7)
+
+    assert setting in done.told()[0]
+    assert done.told()[1] == 7
 
 
 @pytest.mark.parametrize(
@@ -40,6 +46,8 @@ def test_what_was_typed_called_or_said_is_made(line: str, setting: str) -> None:
         "Set TORCH_USE_CUDA_DSA=1 to see more",
         "You can pass attn_implementation='sdpa' in from_pretrained(...)",
         "step=10 loss=2.1",
+        "Please set os.environ['MOON_BACKEND'] = 'EAGER' before the import",
+        "# os.environ['MOON_BACKEND'] = 'EAGER'",
     ],
 )
 def test_advice_is_not_made(line: str) -> None:

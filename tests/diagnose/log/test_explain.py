@@ -8,7 +8,10 @@ import pytest
 
 from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.log.causes import explain, explain_text
+from attn_doctor.diagnose.log.clean import clean
+from attn_doctor.diagnose.log.cut import cut
 from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.message_facts import of_unit
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Diagnosis, Severity
@@ -330,6 +333,32 @@ def test_evidence_stands_in_the_line_it_is_said_of() -> None:
     told = {fact.name.attribute: fact.how for fact in finding.evidence}
     assert told["symbol"].startswith("line 5 of")
     assert told["innermost_owner"].startswith("line 5 of")
+
+
+_PACKAGES = "/env/lib/python3.11/site-packages/"
+
+
+@pytest.mark.parametrize(
+    ("frames", "owner"),
+    [
+        (("/home/me/train.py",), None),
+        (("/home/me/train.py", _PACKAGES + "vllm/attention.py"), "vllm"),
+        ((_PACKAGES + "vllm/attention.py", _PACKAGES + "torch/nn/modules/module.py"), "vllm"),
+        ((_PACKAGES + "vllm/attention.py", "/home/me/patch.py"), None),
+    ],
+)
+def test_a_call_that_was_refused_is_of_the_caller(frames: tuple[str, ...], owner: str | None) -> None:
+    """The function's own file is in no frame; what only passes a call on is passed over, and own code has no owner."""
+    shown = "".join(f'  File "{path}", line {number}, in run\n    go()\n' for number, path in enumerate(frames, 1))
+    error = "TypeError: flash_attn_func() got an unexpected keyword argument 'softcap'\n"
+    text = "Traceback (most recent call last):\n" + shown + error
+    (unit,) = cut(clean(number, line) for number, line in enumerate(text.splitlines(), start=1))
+    facts = {str(one.name): one for one in of_unit(unit, "a log")}
+
+    found = facts.get("log.innermost_owner")
+    assert (found and getattr(found.state, "value", None)) == owner
+    if found:
+        assert found.how.startswith(f"line {2 * frames.index(_PACKAGES + 'vllm/attention.py') + 2} of")
 
 
 @pytest.mark.parametrize("recipe", [one for one in bundled() if one.logs], ids=lambda one: str(one.id))
