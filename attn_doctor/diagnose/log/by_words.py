@@ -48,7 +48,7 @@ _COMPLAINS = when_used(
     r"(?i)\b(?:not|can['’]?t|cannot|won['’]?t|does ?n['’]?t|is ?n['’]?t|un(?:able|available|supported)|fail\w*|wrong"
     r"|(?<!no )(?<!\b0 )(?:errors?|problems?|issues?)|no longer|stuck|hang\w*|crash\w*|freez\w*|slow\w*|forever"
     r"|(?:black|pure|only|random) (?:images?|pictures?|noise|output)|missing|refuse\w*|broken?)\b"
-    r"|\b(?:for|takes|taking|after) (?:\d+|many|several) hours\b"
+    r"|\b(?:for|takes|taking) (?:\d+|many|several) hours\b"
     r"|没有|不能|无法|不支持|报错|失败|卡住|错误"
 )
 #: Nothing was searched for.

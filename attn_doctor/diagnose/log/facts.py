@@ -285,7 +285,10 @@ class Clues:
         if environments := self._told.get("python.environment"):
             self._told["python.environment"] = surroundings.one_environment(environments)
         if BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
-            self._told.pop(FOLDER, None)  # what fails may be one of those that the folder's package asks for
+            self._told.pop(FOLDER, None)  # a known package that fails may be one that the folder's package asks for
+        if folders := self._told.get(FOLDER):
+            last = max(folders, key=folders.__getitem__)
+            self._told[FOLDER] = {last: folders[last]}
         if nvcc := another_cuda(self._told):
             self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:

@@ -249,10 +249,11 @@ _MAY_BE_INSTALLED = (
 def one_environment(told: dict[str, int]) -> dict[str, int]:
     """The kinds of environment that a log shows, with their lines, without those that others explain: uv and poetry
     work in a folder .venv, and their own commands reach it; what a desktop app's own files show goes before what people
-    name beside it.
+    name beside it, and the .venv that a log shows before where that app proposes one.
     """
     if "desktop" in told:
-        return {"desktop": told["desktop"]}
+        shown = "dotvenv" if "dotvenv" in told else "desktop"
+        return {shown: told[shown]}
     return {kind: line for kind, line in told.items() if kind != "dotvenv" or not {"uv", "poetry"} & told.keys()}
 
 

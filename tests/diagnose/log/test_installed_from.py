@@ -54,6 +54,24 @@ def test_a_folder_s_package_is_built_from_the_folder_and_not_fetched_by_its_name
     assert not any("quant" in command for command in commands)
 
 
+def test_a_second_folder_changes_nothing_of_it() -> None:
+    """Its package is fetched by no name either."""
+    commands = _commands("torch 2.1.0+cu121\nProcessing ./rows-a\n" + FAILED.format(folder="./rows-b", name="rows-b"))
+
+    assert any(command.endswith("--no-deps . 2>&1 | tee build.log") for command in commands)
+    assert not any("rows" in command for command in commands)
+
+
+def test_a_folder_built_without_torch_is_installed_from_the_folder() -> None:
+    commands = _commands(
+        "Obtaining file:///home/u/moon\n  Preparing metadata (setup.py) ... error\n"
+        "  ModuleNotFoundError: No module named 'torch'\nerror: metadata-generation-failed"
+    )
+
+    assert "python -m pip install --no-build-isolation --no-deps ." in commands
+    assert not any(command.endswith("moon") for command in commands)
+
+
 def test_a_package_that_the_folder_asks_for_is_fetched_by_its_name() -> None:
     commands = _commands(FAILED.format(folder="./LLaVA", name="flash-attn"))
 

@@ -88,6 +88,7 @@ def test_uv_in_brackets_is_an_installer() -> None:
     ("shown", "left"),
     [
         (("portable", "desktop"), ["desktop"]),  # the app's own files, and a folder that somebody names
+        (("desktop", "dotvenv", "portable"), ["dotvenv"]),  # it was put elsewhere than the app proposes
         (("uv", "dotvenv"), ["uv"]),
         (("dotvenv", "venv"), ["dotvenv", "venv"]),
     ],
