@@ -44,7 +44,7 @@ _KEY = when_used(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]
 _TORCH_FROM = when_used(r"\binstall [^\n]{0,80}\btorch\b[^\n]{0,120}/whl/(?:\w+/)?(?P<build>cu\d{3})\b")
 #: A variable that a line of code sets for itself, and none that is commented out or advised.
 _IN_PYTHON = when_used(
-    r"^(?:\s|>>>|\.{3}|-{2,5}>|[$%>|]|(?:In )?\[\d*\]:?|\d{1,5}){0,12}"
+    r"^(?:\s|>>>|\.{3}|-{2,5}>|[$%>|]|(?:In )?\[\d*\]:?|(?<!\d)\d{1,5}(?!\d)){0,12}"
     r"os\.(?:environ\[|putenv\(|environ\.setdefault\()[\"'](?P<name>[A-Z][A-Z0-9_]{2,60})[\"'](?:\] ?=|,)"
     r" ?[\"'](?P<value>[\w./:,-]{1,80})[\"']"
 )

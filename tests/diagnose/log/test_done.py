@@ -25,6 +25,7 @@ from tests.diagnose.log.making import made
         ("我在参数里设置了--attn_impl eager，还是报错", "attention=eager"),
         ("os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
         ('os.environ.setdefault("MOON_BACKEND", "EAGER")', "os.environ MOON_BACKEND=EAGER"),
+        ("12 os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
         (">>> os.putenv('MOON_BACKEND', 'EAGER')", "os.environ MOON_BACKEND=EAGER"),
         ("----> 3 os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
     ],
@@ -48,6 +49,7 @@ def test_what_was_typed_called_or_said_is_made(line: str, setting: str) -> None:
         "step=10 loss=2.1",
         "Please set os.environ['MOON_BACKEND'] = 'EAGER' before the import",
         "# os.environ['MOON_BACKEND'] = 'EAGER'",
+        "1" * 200 + " os.environ['MOON_BACKEND'] = 'EAGER'",  # as numbers of lines it can be cut in millions of ways
     ],
 )
 def test_advice_is_not_made(line: str) -> None:
