@@ -24,6 +24,7 @@ from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.there_already import in_the_python_that_runs
 from attn_doctor.diagnose.log.two_packages import with_the_call
 from attn_doctor.diagnose.log.unmet import drop_unmet
+from attn_doctor.diagnose.log.went_well import has_nothing_to_tell, noted_where_it_went_well
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
 from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
@@ -97,8 +98,8 @@ def explain(logs: Sequence[Scanned], base: FactSet, shelf: Mapping[str, Recipe] 
                 weighed.append(found)
             elif not match.pattern.only_with_facts and match.recipe.family is None:
                 refuted.append((log.name, match))
-    kept = chosen(weighed)
-    if shelf is not None:
+    kept = chosen(noted_where_it_went_well(weighed, logs))
+    if shelf is not None and not any(map(has_nothing_to_tell, logs)):
         ask = partial(with_second_opinion, kept, [*zip(logs, known, strict=True)], shelf)
         kept = faults.survive("reading of a log's words", ask, lambda _reason: kept)
     groups: dict[str, list[Weighed]] = {}
@@ -267,7 +268,7 @@ def from_words_alone(recipe: Recipe) -> Finding:
 
 
 def _telling(fact: Fact) -> bool:
-    return fact.name.attribute in ("fp32_operands", "symbol", "library", "innermost_owner", "reasons")
+    return fact.name.attribute in ("fp32_operands", "symbol", "library", "innermost_owner", "reasons", "work_done")
 
 
 def _origin(one: Weighed, several: bool) -> str:

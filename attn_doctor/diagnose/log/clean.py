@@ -7,6 +7,7 @@ from html import unescape
 
 from attn_doctor.diagnose.log.engines import writer_of
 from attn_doctor.diagnose.log.other_languages import in_english, may_be_a_systems_own_words
+from attn_doctor.diagnose.log.told_in_other_languages import may_tell_a_symptom, with_symptoms_in_english
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -183,6 +184,8 @@ def clean(number: int, text: str) -> Line:
         text = _WINDOWS_PATH.sub(lambda found: found[0].replace("\\", "/"), text)
     if may_be_a_systems_own_words(text):
         text = in_english(text)
+    if may_tell_a_symptom(text):
+        text = with_symptoms_in_english(text)
     return Line(number, text, origin, level, record, writer)
 
 

@@ -88,8 +88,8 @@ _ROCM = when_used(
 )
 _MAY_BE_BUILT = when_used(r"extension module|JIT|jit\b|torch_ext|\.cache/|/\.")
 _BUILD_IN_WORDS = when_used(r"\+cuda(?:(\d\d)\.(\d))?$")
-#: A wheel that does not fit is named for another machine.
-_REFUSED = when_used(r"not a supported wheel|current platform")
+#: A wheel that does not fit is named for another machine; one that somebody asks for may be.
+_REFUSED = when_used(r"not a supported wheel|current platform|\b(?:pip3? install|uv add) ")
 #: Platforms in names of compiled files and wheels.
 _MACHINE = when_used(
     r"\b(?P<machine>x86_64|aarch64)-(?:conda-)?linux-gnu\b|linux(?:\w{0,16}_|-)(?P<wheel>x86_64|aarch64)\b"
@@ -184,22 +184,8 @@ class Clues:
             of_limit = self.names().of_limit(int(limit["limit"]))
             if of_limit:
                 self._tell("gpu.0.compute_capability", of_limit, line.number)
-        elif found_name := gpu_words.NAMES.search(text):
-            told = gpu_words.SERIES.sub(gpu_words.of_a_series, gpu_words.OF_A_KERNEL.sub(".", text))
-            found_name = gpu_words.NAMES.search(told) or found_name
-            with_brand = gpu_words.NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", gpu_words.TI_ALONE.sub("RTX ", told))
-            with_brand = gpu_words.SUPER_IN_SHORT.sub(r"GTX \g<number> SUPER", with_brand)
-            named = self.names().capability(gpu_words.MEANT_RTX.sub("RTX", with_brand))
-            stop = told.find(". ", found_name.end())  # the next sentence may be the message, which asks for another
-            before, gpu, _ = told[: stop if stop >= 0 else None].partition(" GPU")
-            asked = gpu_words.ASKED.search((before if gpu else told[: found_name.start()])[-60:])
-            if (
-                named
-                and not asked
-                and not gpu_words.ASKED_BEHIND.search(told)
-                and not gpu_words.is_a_default(named, text)
-            ):
-                self._tell("gpu.0.compute_capability", named, line.number)
+        elif named := gpu_words.named_as_there(text, self.names().capability):
+            self._tell("gpu.0.compute_capability", named, line.number)
         for sign, name, pattern in STATED:
             stated = pattern.search(text) if sign in text else None
             if stated:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from attn_doctor.quick_patterns import when_used
 
@@ -22,6 +23,15 @@ CAPABILITY = when_used(
 )
 #: A capability that is required is not the one that is present.
 ASKED = when_used(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
+#: A GPU on which it works, as people say it: not the one that the log is of.
+_WORKS_THERE = when_used(
+    r"(?i:(?<!not )(?<!n't )(?<!no longer )\b(?:works?|working|worked|succeeds?|succeeded|no (?:problems?|issues?|errors?)"
+    r"|(?:is|are|was|were|runs?|ran|trains?|trained) (?:fine|ok(?:ay)?|well))"
+    r"(?: (?:fine|well|ok(?:ay)?|perfectly|as expected|without \w{3,12}))? (?:on|with|for)"
+    r" (?:(?:an?|the|my|our|other|another|all|every|one|two|\d ?[x×*]?|nvidia|geforce|tesla|quadro|[rg]tx) ){0,4}"
+    r"(?:[rg]tx ?)?(?:[ahlvptb]\d{1,3}s?|\d{4}(?: ?ti)?(?: super)?)\b)",
+    re.ASCII,
+)
 _OR_MORE = when_used(r" or (?:higher|newer|later|above|greater|better)\b|\+")
 #: What kernels say of the GPUs that they ask for; a sentence around it may name the one that is there.
 OF_A_KERNEL = when_used(
@@ -44,7 +54,7 @@ NAMES = when_used(
     r"|\b[Gg][Tt][Xx] ?\d{3,4}|\b(?:TITAN|Titan|titan) ?(?:[Xx][Pp]?|[Vv]|RTX|rtx)\b"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
-    r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?"
+    r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:old |older |new |newer )?"
     r"(?:[AHLVPBT]\d{1,3}|[ahv][18]00|GTX)\b"
     r"|(?:[Cc]oll?ab(?:oratory)?|[Kk]aggle)(?:'s)?[ ,(]{1,3}(?:with |on |free )?(?=(?:T4|L4|A100|P100)\b)"
     r"|\b(?:T4|L4|P100) (?:runtime|(?:google )?colab|GPU)\b"
@@ -100,3 +110,24 @@ def of_a_series(found: re.Match[str]) -> str:
 def dotted(found: re.Match[str]) -> str:
     """The capability that was found, as 8.9."""
     return found["dotted"] or found["banner"] or ".".join(part for part in found.groups() if part)
+
+
+def named_as_there(text: str, capability_of: Callable[[str], str | None]) -> str | None:
+    """The compute capability of the GPU that a line says is there; None for one that is asked for, or on which it works.
+
+    `capability_of` reads the table of GPUs: it answers for a text that names exactly one.
+    """
+    text = _WORKS_THERE.sub(".", text)
+    found = NAMES.search(text)
+    if not found:
+        return None
+    told = SERIES.sub(of_a_series, OF_A_KERNEL.sub(".", text))
+    found = NAMES.search(told) or found
+    with_brand = NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", TI_ALONE.sub("RTX ", told))
+    with_brand = SUPER_IN_SHORT.sub(r"GTX \g<number> SUPER", with_brand)
+    named = capability_of(MEANT_RTX.sub("RTX", with_brand))
+    stop = told.find(". ", found.end())  # the next sentence may be the message, which asks for another
+    before, gpu, _ = told[: stop if stop >= 0 else None].partition(" GPU")
+    if ASKED.search((before if gpu else told[: found.start()])[-60:]) or ASKED_BEHIND.search(told):
+        return None
+    return None if named and is_a_default(named, text) else named

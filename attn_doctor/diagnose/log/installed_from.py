@@ -17,6 +17,11 @@ _FILE = when_used(
     r"\.(?:whl|zip|tgz|tbz|txz|gz|bz2|xz|png|jpe?g|mp4|wav|jsonl?|csv|txt|py|toml|ya?ml|parquet)$|\.\.\.$"
 )
 FOLDER = "log.source_folder"
+#: A torch of no release of its own, as a vendor's image brings it, that pip has taken away.
+_VENDORS_TORCH_GONE = when_used(
+    r"(?:Successfully uninstalled torch-|Uninstalling torch-)(?P<version>\d[\w.]{2,20}\+[\w.]{0,20}(?:nv|git|rocm\d[\w.]*lw)[\w.]{0,20}?)(?=[:\s]|$)"
+)
+_NO_PIP = when_used(r"\bpython[\d.]{0,5}(?:\.exe)?: No module named pip\s*$")
 
 
 def installed_from(text: str) -> Iterator[tuple[str, str]]:
@@ -26,3 +31,7 @@ def installed_from(text: str) -> Iterator[tuple[str, str]]:
     found = _FOLDER.match(text) if "Processing " in text or "Obtaining file" in text else None
     if found and not _FILE.search(found["folder"]):
         yield FOLDER, found["folder"]
+    if "ninstall" in text and (gone := _VENDORS_TORCH_GONE.search(text)):
+        yield "log.vendors_torch_gone", gone["version"]
+    if "No module named pip" in text and _NO_PIP.search(text):
+        yield "log.without_pip", "python"

@@ -28,6 +28,8 @@ _REMOTE = FactName.parse("log.remote")
 OF_LEARNING = FactName.parse("log.of_learning")
 _SUBJECT = FactName.parse("subject.package")
 WENT_ON = FactName.parse("log.went_on")
+#: The line in which the program did its work after all.
+WORK_DONE = FactName.parse("log.work_done")
 #: Families of a higher rank are of any message that has some words.
 OF_ONE_THING = 60
 #: Levels of records that report a failure.

@@ -129,7 +129,10 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     on = phrases.shortened(phrases.telling(finding.subjects, finding.title))
     if on:
         blocks.append(_Block(lines=_row("on", on, console)))
-    because = [phrases.evidence(fact) for fact in finding.evidence]
+    done = next((fact for fact in finding.evidence if str(fact.name) == "log.work_done"), None)
+    if done is not None:
+        blocks.append(_Block(lines=_row("after", phrases.evidence(done), console)))
+    because = [phrases.evidence(fact) for fact in finding.evidence if fact is not done]
     if because:
         blocks.append(_Block(lines=_row("because", "; ".join(because), console), least=0, urgency=5))
     remedies = _shown(finding)

@@ -187,9 +187,16 @@ def said(fact: Fact) -> str:
     raise AssertionError(fact.state)
 
 
+#: What the facts of a log mean that are shown as evidence.
+_IN_WORDS = {
+    "log.reasons": "it names as reasons",
+    "log.work_done": "a notice, for the program did its work behind it",
+}
+
+
 def evidence(fact: Fact) -> str:
     """A fact as evidence, without its technical name."""
-    words = say("it names as reasons") if str(fact.name) == "log.reasons" else _listed(fact)
+    words = say(_IN_WORDS[str(fact.name)]) if str(fact.name) in _IN_WORDS else _listed(fact)
     if words is None:
         return said(fact)
     return (
