@@ -24,8 +24,8 @@ from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.there_already import in_the_python_that_runs
 from attn_doctor.diagnose.log.two_packages import with_the_call
 from attn_doctor.diagnose.log.unmet import drop_unmet
-from attn_doctor.diagnose.log.went_well import has_nothing_to_tell, noted_where_it_went_well
 from attn_doctor.diagnose.log.weigh import Weighed, weigh
+from attn_doctor.diagnose.log.went_well import has_nothing_to_tell, noted_where_it_went_well
 from attn_doctor.diagnose.placeholders import filled
 from attn_doctor.machine import faults
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin

@@ -74,8 +74,8 @@ _PINS = when_used(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch
 _SHOWN = when_used(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
 _SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *_ATTENTION.values()})
 #: What somebody asked an interpreter, and its answer on the line below.
-_ASKED_OF_TORCH = when_used(r"(?:>>> ?|\bprint ?\()torch\.__version__\)?\s*$")
-_ANSWERED = when_used(rf"\s{{0,12}}['\"]?(?P<version>{_VERSION})['\"]?\s*$")
+_ASKED_OF_TORCH = when_used(r"(?:>>> ?|\bprint ?\()torch\.__version__(?:\)?\s*$|[,)][^\n]{0,160}['\"]\s*$)")
+_ANSWERED = when_used(rf"\s{{0,12}}['\"]?(?P<version>{_VERSION})['\"]?(?: (?:True|False|None|\d[\w.]{{0,12}}))*\s*$")
 #: xformers' own message: the versions it was built for, and the installed ones.
 _HAVE = when_used(
     r"PyTorch (?:(?P<wanted>\d\.\d{1,2}\.\d{1,2})\+(?P<build>cu\d{3})|\S{1,60}) with CUDA \S{1,20}"

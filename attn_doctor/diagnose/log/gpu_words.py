@@ -25,7 +25,8 @@ CAPABILITY = when_used(
 ASKED = when_used(r"(?:least|minimum|require[sd]?|needs?|only|>=|than|from|up to|supports?|[<>]=?)[^.;,]{0,60}$")
 #: A GPU on which it works, as people say it: not the one that the log is of.
 _WORKS_THERE = when_used(
-    r"(?i:(?<!not )(?<!n't )(?<!no longer )\b(?:works?|working|worked|succeeds?|succeeded|no (?:problems?|issues?|errors?)"
+    r"(?i:(?<!not )(?<!n't )(?<!no longer )\b"
+    r"(?:works?|working|worked|succeeds?|succeeded|no (?:problems?|issues?|errors?)"
     r"|(?:is|are|was|were|runs?|ran|trains?|trained) (?:fine|ok(?:ay)?|well))"
     r"(?: (?:fine|well|ok(?:ay)?|perfectly|as expected|without \w{3,12}))? (?:on|with|for)"
     r" (?:(?:an?|the|my|our|other|another|all|every|one|two|\d ?[x×*]?|nvidia|geforce|tesla|quadro|[rg]tx) ){0,4}"
@@ -54,7 +55,7 @@ NAMES = when_used(
     r"|\b[Gg][Tt][Xx] ?\d{3,4}|\b(?:TITAN|Titan|titan) ?(?:[Xx][Pp]?|[Vv]|RTX|rtx)\b"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
-    r"|\b(?:on|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:old |older |new |newer )?"
+    r"|\b(?:[Oo]n|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:old |older |new |newer )?"
     r"(?:[AHLVPBT]\d{1,3}|[ahv][18]00|GTX)\b"
     r"|(?:[Cc]oll?ab(?:oratory)?|[Kk]aggle)(?:'s)?[ ,(]{1,3}(?:with |on |free )?(?=(?:T4|L4|A100|P100)\b)"
     r"|\b(?:T4|L4|P100) (?:runtime|(?:google )?colab|GPU)\b"
@@ -113,7 +114,7 @@ def dotted(found: re.Match[str]) -> str:
 
 
 def named_as_there(text: str, capability_of: Callable[[str], str | None]) -> str | None:
-    """The compute capability of the GPU that a line says is there; None for one that is asked for, or on which it works.
+    """The compute capability of the GPU that a line says is there; None for one that it asks for, or on which it works.
 
     `capability_of` reads the table of GPUs: it answers for a text that names exactly one.
     """

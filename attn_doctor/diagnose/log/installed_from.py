@@ -19,7 +19,8 @@ _FILE = when_used(
 FOLDER = "log.source_folder"
 #: A torch of no release of its own, as a vendor's image brings it, that pip has taken away.
 _VENDORS_TORCH_GONE = when_used(
-    r"(?:Successfully uninstalled torch-|Uninstalling torch-)(?P<version>\d[\w.]{2,20}\+[\w.]{0,20}(?:nv|git|rocm\d[\w.]*lw)[\w.]{0,20}?)(?=[:\s]|$)"
+    r"(?:Successfully uninstalled torch-|Uninstalling torch-)"
+    r"(?P<version>\d[\w.]{2,20}\+[\w.]{0,20}(?:nv|git|lw)[\w.]{0,20}?)(?=[:\s]|$)"
 )
 _NO_PIP = when_used(r"\bpython[\d.]{0,5}(?:\.exe)?: No module named pip\s*$")
 

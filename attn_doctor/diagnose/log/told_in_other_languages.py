@@ -9,7 +9,19 @@ from attn_doctor.quick_patterns import when_used
 #: A longer line was printed by a program.
 _LONGEST = 400
 #: Words of which one stands in every such line whose letters are English ones.
-_IN_ENGLISH_LETTERS = ("Bild", "schwarz", "Rausch", "imagen", "imagem", "immagin", "noire", "bruit", "ruido", "nan", "NaN")
+_IN_ENGLISH_LETTERS = (
+    "Bild",
+    "schwarz",
+    "Rausch",
+    "imagen",
+    "imagem",
+    "immagin",
+    "noire",
+    "bruit",
+    "ruido",
+    "nan",
+    "NaN",
+)
 
 #: What is added in English -> the same as people of other languages say it.
 _SYMPTOMS = {
@@ -23,8 +35,8 @@ _SYMPTOMS = {
         r"\bim[aá]genes?\b[^.\n]{0,20}\bnegr[oa]s?\b",
         r"\bimage(?:m|ns)\b[^.\n]{0,20}\bpret[oa]s?\b",
         r"\bimmagin[ei]\b[^.\n]{0,20}\bner[ea]\b",
-        r"\b[Чч][её]рн\w{1,4} (?:картинк|изображени|экран|кадр|квадрат|видео)"
-        r"|(?:картинк|изображени|кадр|видео)\w{0,4} (?:\w{1,12} ){0,2}ч[её]рн",
+        r"\b[Чч][её]рн\w{1,4} (?:картинк|изображени|экран|кадр|квадрат|видео)",
+        r"(?:картинк|изображени|кадр|видео)\w{0,4} (?:\w{1,12} ){0,2}ч[её]рн",
     ),
     "the output is noise": (
         r"噪点|噪声图|噪音图|全是(?:噪声|噪音|雪花|马赛克)|花屏",
@@ -41,7 +53,7 @@ _SYMPTOMS = {
         r"깨진 ?(?:글자|텍스트|출력|문자)|(?:출력|글자|텍스트)[이가]? ?깨[지져]",
         r"\b(?:nur|bloß) (?:Unsinn|Kauderwelsch|Müll)\b|\b(?:Ausgabe|Text) ist (?:Unsinn|Müll|unlesbar)",
         r"\b(?:выда[её]т|генерирует|пишет|получается) (?:мусор|бред|чушь|ерунд\w|кракозябры)",
-        r"\b(?:texto|salida|saída|respuestas?) (?:\w{1,8} )?sem? ?sentido\b|\b(?:texto|salida|respuestas?) sin sentido\b",
+        r"\b(?:texto|salida|saída|respuestas?) (?:\w{1,8} )?(?:sem|sin) sentido\b",
         r"\bcharabia\b",
     ),
     "the loss becomes nan": (

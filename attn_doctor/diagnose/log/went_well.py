@@ -18,7 +18,7 @@ from attn_doctor.quick_patterns import when_used
 
 #: Work that no program does after it failed.
 _DONE = when_used(
-    r"^=+ (?:[^\n=]{0,80}, )?\d+ passed\b(?![^\n]*\b(?:failed|errors?)\b)"
+    r"^=+ (?![^\n]{0,200}\b(?:failed|errors?)\b)(?:[^\n=]{0,80}, )?\d+ passed\b"
     r"|\"POST [^\"\n]{1,200} HTTP/\d(?:\.\d)?\" 200\b"
     r"|^[^\n]{0,160}[\"'](?:train_runtime|eval_loss|train_loss)[\"'] ?: ?[\"']?\d+\.\d*[1-9]"
     r"|^[^\n]{0,400}(?<![\w-])[\"']?(?:lm[ _])?loss[\"']? ?[:=] ?[\"']?(?:\d+\.\d*[1-9]\d*|\d+\.\d+[eE][+-]?\d+)\b"
@@ -27,19 +27,24 @@ _DONE = when_used(
 )
 #: Work that some do although a part of it raised: ComfyUI says so of a prompt that failed.
 _DONE_OR_SO = when_used(
-    r"^(?:\[[^\]\n]{1,60}\] ?)?Prompt executed in \d|^\s*Successfully (?:installed|built) \S|\bApplication startup complete\b"
+    r"^(?:\[[^\]\n]{1,60}\] ?)?Prompt executed in \d|^\s*Successfully (?:installed|built) \S"
+    r"|\bApplication startup complete\b"
     r"|\bUvicorn running on http|^(?:all )?done in \d"
     r"|^\s*(?:\+ )?Installed \d+ packages? in \d"
 )
 #: What says that something is wrong, behind the work or in a person's words.
 _WRONG = when_used(
-    r"Traceback \(most recent|\b\w{2,60}(?:Error|Exception|Interrupt)\b(?! ?(?:handling|0))|(?i:(?<!no )(?<!0 )\berrors?\b(?! ?[:=]? ?0))"
+    r"Traceback \(most recent|\b\w{2,60}(?:Error|Exception|Interrupt)\b(?! ?(?:handling|0))"
+    r"|(?i:(?<!no )(?<!0 )\berrors?\b(?! ?[:=]? ?0))"
     r"|(?i:\bfail(?:s|ed|ure|ing)?\b(?! ?[:=]? ?0))|\b(?:Killed|Aborted|Segmentation fault|core dumped|SIG[A-Z]{3,6})\b"
-    r"|(?<![\w/])(?:nan|NaN)(?![\w/])(?! iterations: +0\b)|\bout of memory\b|\b(?:un)?(?:stuck|hang|hangs|hung)\b|HTTP/\d(?:\.\d)?\" [45]\d\d\b|\bexit(?:ed)? (?:code|status|with)[^\n]{0,12}[1-9]"
+    r"|(?<![\w/])(?:nan|NaN)(?![\w/])(?! iterations: +0\b)|\bout of memory\b"
+    r"|\b(?:stuck|hang|hangs|hung)\b|HTTP/\d(?:\.\d)?\" [45]\d\d\b|\bexit(?:ed)? (?:code|status|with)[^\n]{0,12}[1-9]"
 )
 _COMPLAINS = when_used(
-    r"\b(?:I|I'm|[Mm]y|[Ww]e|[Oo]ur)\b[^\n]{0,200}\b(?:not|can't|cannot|doesn't|won't|wrong|slow\w*|problem|issue|black|garbage|nonsense|help)\b"
-    r"|\b(?:but|however|although)\b[^\n]{0,120}\b(?:black|noise|garbage|nonsense|slow(?:er|ly)?|wrong)\b|\b(?:why|how (?:do|can|to)|what (?:is|does))\b[^\n]{0,200}\?"
+    r"\b(?:I|I'm|[Mm]y|[Ww]e|[Oo]ur)\b[^\n]{0,200}"
+    r"\b(?:not|can't|cannot|doesn't|won't|wrong|slow\w*|problem|issue|black|garbage|nonsense|help)\b"
+    r"|\b(?:but|however|although)\b[^\n]{0,120}\b(?:black|noise|garbage|nonsense|slow(?:er|ly)?|wrong)\b"
+    r"|\b(?:why|how (?:do|can|to)|what (?:is|does))\b[^\n]{0,200}\?"
     r"|(?:怎么|为什么|为何|如何|求助|请问|问题|报错|不行|全黑|黑图|乱码|噪点|很慢)"
 )
 #: A list of what changed between releases names failures that are mended.
@@ -72,7 +77,7 @@ def noted_where_it_went_well(weighed: Sequence[Weighed], logs: Iterable[Scanned]
 
 
 def has_nothing_to_tell(log: Scanned) -> bool:
-    """Whether its words are those of a program that did its work, or of a list of changes: they are near to no trouble."""
+    """Whether it is of a program that did its work, or a list of changes: its words are near to no trouble."""
     return bool(log.text) and (_good_end(log.text) is not None or _is_a_list_of_changes(log.text))
 
 

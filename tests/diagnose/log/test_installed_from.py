@@ -32,6 +32,13 @@ ERROR: Could not build wheels for {name}, which is required to install pyproject
         ("Processing /a/b: 100%|####| 3/3", []),
         ("Processing /workspace/data/sample.json", []),
         (
+            "  Successfully uninstalled torch-2.8.0a0+5228986c39.nv25.6",
+            [("log.vendors_torch_gone", "2.8.0a0+5228986c39.nv25.6")],
+        ),
+        ("      Successfully uninstalled torch-2.6.0+cu124", []),
+        ("/w/.venv/bin/python: No module named pip", [("log.without_pip", "python")]),
+        ("ModuleNotFoundError: No module named pip_audit", []),
+        (
             "Collecting git+https://github.com/lab/rows.git",
             [("log.fetched_from", "git+https://github.com/lab/rows.git")],
         ),

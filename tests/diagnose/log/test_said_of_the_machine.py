@@ -22,6 +22,9 @@ def _told(*texts: str) -> dict[str, object]:
         ("(T4 GPU) RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "7.5"),
         ("FlashAttention only supports Ampere GPUs or newer, and I have a RTX 2080 Ti", "7.5"),
         ("Flash attention needs an NVIDIA A100 GPU or newer", None),
+        ("the kernel does not compile on our old V100 nodes, and works on the A100 partition", "7.0"),
+        ("It works fine on an RTX 4090. On the T4 it raises", "7.5"),
+        ("It does not work on the RTX 4090", "8.9"),
     ],
 )
 def test_what_a_kernel_asks_for_is_not_what_is_there(text: str, capability: str | None) -> None:

@@ -180,3 +180,14 @@ def test_the_torch_that_pip_builds_beside_is_not_the_one_that_is_there(slash: st
     assert told(f"torch 2.0.1+cu118\n{log}", "torch.version") == "2.0.1+cu118"
     assert told(f"{log}\n[end of output]\nPyTorch version: 2.1.2+cu118", "torch.version") == "2.1.2+cu118"
     assert told(log.replace("torch" + slash, "numpy" + slash), "torch.version") == "2.7.0+cu126"
+
+
+def test_an_answer_with_more_behind_it() -> None:
+    """`print(torch.__version__, torch.backends.mps.is_available())`, and the line below."""
+    asked = '(cog) % python -c "import torch; print(torch.__version__, torch.backends.mps.is_available())"\n'
+    assert told(asked + "2.3.1 True", "package.torch.version") == "2.3.1"
+
+
+def test_a_wheel_that_is_asked_for_is_no_machine() -> None:
+    log = "DGX Spark\npip install https://example.org/flash_attn-2.8.3-cp312-cp312-linux_x86_64.whl"
+    assert told(log, "node.machine") == "aarch64"
