@@ -10,7 +10,7 @@ from attn_doctor.diagnose.log.built_beside import BuiltBeside
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done, installed_in
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
-from attn_doctor.diagnose.log.installed_from import FOLDER, installed_from
+from attn_doctor.diagnose.log.installed_from import FOLDER, Steps, installed_from, is_a_checkout_of
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -140,6 +140,7 @@ class Clues:
         self._shown = ""
         #: Torch -> packages that an installer says are made for it, and that it is not there.
         self._pins: dict[str, dict[str, int]] = {}
+        self._steps = Steps()
         #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
         self._listed: dict[str, int] = {}
         self._asked = False
@@ -222,8 +223,10 @@ class Clues:
         engine = _ENGINE.search(text)
         if engine and engine.lastgroup:
             self._package(engine.lastgroup.partition("_")[0], engine[engine.lastgroup], line.number)
-        for name, value in installed_from(text):
+        sources = [*installed_from(text)]
+        for name, value in sources:
             self._tell(name, value, line.number)
+        self._steps.see(text, folder=any(name == FOLDER for name, _ in sources))
         if pins := _PINS.search(text):
             self._pins.setdefault(pins["torch"], {})[pins["package"]] = line.number
         have = _HAVE.search(text)
@@ -270,8 +273,11 @@ class Clues:
             self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
         if environments := self._told.get("python.environment"):
             self._told["python.environment"] = surroundings.one_environment(environments)
-        if BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
+        known = BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys()
+        if known and not any(is_a_checkout_of(folder, known) for folder in self._told.get(FOLDER, {})):
             self._told.pop(FOLDER, None)  # a known package that fails may be one that the folder's package asks for
+        if self._steps.failed_fetched:
+            self._told.pop(FOLDER, None)
         if folders := self._told.get(FOLDER):
             last = max(folders, key=folders.__getitem__)
             self._told[FOLDER] = {last: folders[last]}

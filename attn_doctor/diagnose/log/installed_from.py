@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import unquote
 
 from attn_doctor.quick_patterns import when_used
 
@@ -17,6 +19,13 @@ _FILE = when_used(
     r"\.(?:whl|zip|tgz|tbz|txz|gz|bz2|xz|png|jpe?g|mp4|wav|jsonl?|csv|txt|py|toml|ya?ml|parquet)$|\.\.\.$"
 )
 FOLDER = "log.source_folder"
+_WORDS = when_used(r"[-_. ]+")
+#: What pip fetched, its step that failed before anything was built, and the build, which names its package.
+_STEPS = when_used(
+    r"^\s*(?P<fetched>Collecting (?!git\+)[A-Za-z])|(?P<failed>subprocess-exited-with-error|finished with status 'error'"
+    r"|\.\.\. error\s*$)|(?P<built>Building (?:wheel|editable) for )"
+)
+_STEP_SIGNS = ("Collecting ", "subprocess-exited", "status 'error'", "... error", "Building ")
 #: A torch of no release of its own, as a vendor's image brings it, that pip has taken away.
 _VENDORS_TORCH_GONE = when_used(
     r"(?:Successfully uninstalled torch-|Uninstalling torch-)"
@@ -31,8 +40,37 @@ def installed_from(text: str) -> Iterator[tuple[str, str]]:
         yield "log.fetched_from", fetched["address"]
     found = _FOLDER.match(text) if "Processing " in text or "Obtaining file" in text else None
     if found and not _FILE.search(found["folder"]):
-        yield FOLDER, found["folder"]
+        folder = unquote(found["folder"])  # pip writes %20
+        yield FOLDER, folder.replace("\\", "/") if "%" in found["folder"] else folder
     if "ninstall" in text and (gone := _VENDORS_TORCH_GONE.search(text)):
         yield "log.vendors_torch_gone", gone["version"]
     if "No module named pip" in text and _NO_PIP.search(text):
         yield "log.without_pip", "python"
+
+
+def is_a_checkout_of(folder: str, packages: Iterable[str]) -> bool:
+    """Whether the folder has the name of one of these packages, or of its repository: flash-attention-main."""
+    name = _WORDS.split(re.split(r"[/\\]", folder.rstrip("/\\"))[-1].lower())
+    spelled = "-".join(one for one in name if one not in ("main", "master", "src", "") and not one[0].isdigit())
+    return any(spelled in (package, package.replace("attn", "attention"), f"{package}s") for package in packages)
+
+
+class Steps:
+    """Follows pip's steps: a package that it fetched for a folder's sake may be the one that fails."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self.failed_fetched = False
+        """The first step that failed was of a package that pip had fetched after it read the folder."""
+        self._failed = False
+
+    def see(self, text: str, *, folder: bool) -> None:
+        """Reads one line; `folder`: it names a folder that is installed."""
+        if folder:
+            self._last = "folder"
+        elif any(sign in text for sign in _STEP_SIGNS) and (step := _STEPS.search(text)):
+            if step.lastgroup == "failed":
+                self.failed_fetched = self.failed_fetched or (not self._failed and self._last == "fetched")
+                self._failed = True
+            elif step.lastgroup:
+                self._last = step.lastgroup

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.diagnose.log.installed_from import installed_from
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.installed_from import installed_from, is_a_checkout_of
+from attn_doctor.model.facts import FactSet
 from attn_doctor.workflows.explain import ExplainRequest, explain
 
 FAILED = """Processing {folder}
@@ -83,3 +85,47 @@ def test_a_package_that_the_folder_asks_for_is_fetched_by_its_name() -> None:
     commands = _commands(FAILED.format(folder="./LLaVA", name="flash-attn"))
 
     assert any("flash-attn" in command for command in commands)
+
+
+FETCHED = """Processing c:/ComfyUI/my%20project/diff-gaussian-rasterization
+Collecting numpy
+  Preparing metadata (pyproject.toml): finished with status 'error'
+  error: subprocess-exited-with-error"""
+FOLDERS_OWN = """Collecting numpy
+  Downloading numpy-2.2.0-cp312-cp312-win_amd64.whl
+Processing c:/ComfyUI/my%20project/diff-gaussian-rasterization
+  Preparing metadata (setup.py): finished with status 'error'
+      ModuleNotFoundError: No module named 'torch'"""
+BUILT = """Processing ./rows
+Collecting numpy
+Building wheels for collected packages: rows
+  Building wheel for rows (setup.py): finished with status 'error'"""
+
+
+@pytest.mark.parametrize(
+    ("log", "folder"),
+    [
+        (FETCHED, None),
+        (FOLDERS_OWN, "c:/ComfyUI/my project/diff-gaussian-rasterization"),
+        (BUILT, "./rows"),
+    ],
+    ids=["fetched", "the folder's own", "built"],
+)
+def test_whose_step_failed(log: str, folder: str | None) -> None:
+    """A package that pip fetched for the folder's sake may be the one that fails."""
+    assert explain_text(log, (), FactSet()).facts.value("log.source_folder") == folder
+
+
+@pytest.mark.parametrize(
+    ("folder", "it_is"),
+    [
+        ("/home/u/flash-attention", True),
+        ("/home/u/flash-attention-main", True),
+        ("C:/src/flash-attention-2.8.3", True),
+        ("/home/u/flash_attn", True),
+        ("/home/u/diff-gaussian-rasterization", False),
+        ("/home/u/flash-linear-attention", False),
+    ],
+)
+def test_a_checkout_of_a_known_package(folder: str, it_is: bool) -> None:
+    assert is_a_checkout_of(folder, {"flash-attn"}) is it_is
