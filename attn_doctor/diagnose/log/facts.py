@@ -32,7 +32,7 @@ TELLING = (
 )  # fmt: skip
 
 _WORTH = when_used(
-    r"^(?:Processing|Obtaining) "
+    r"^(?:Processing|Obtaining) |^\s*Collecting |subprocess-exited|status 'error'|\.\.\. error"
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|[Gg]e[Ff]orce|Tesla|Quadro|RTX|rtx|[Vv]ersion"
     r"|[Tt]orch|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]"
     r"|\b[ahv][18]00\b|\b(?:TITAN|[Tt]itan) "

@@ -22,8 +22,8 @@ FOLDER = "log.source_folder"
 _WORDS = when_used(r"[-_. ]+")
 #: What pip fetched, its step that failed before anything was built, and the build, which names its package.
 _STEPS = when_used(
-    r"^\s*(?P<fetched>Collecting (?!git\+)[A-Za-z])|(?P<failed>subprocess-exited-with-error|finished with status 'error'"
-    r"|\.\.\. error\s*$)|(?P<built>Building (?:wheel|editable) for )"
+    r"^\s*(?P<fetched>Collecting (?!git\+)[A-Za-z])|(?P<failed>subprocess-exited-with-error"
+    r"|finished with status 'error'|\.\.\. error\s*$)|(?P<built>Building (?:wheel|editable) for )"
 )
 _STEP_SIGNS = ("Collecting ", "subprocess-exited", "status 'error'", "... error", "Building ")
 #: A torch of no release of its own, as a vendor's image brings it, that pip has taken away.
