@@ -10,7 +10,7 @@ from attn_doctor.diagnose.log.built_beside import BuiltBeside
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done, installed_in
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
-from attn_doctor.diagnose.log.installed_from import FOLDER, Steps, installed_from, is_a_checkout_of
+from attn_doctor.diagnose.log.installed_from import FOLDER, Steps, installed_from
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -273,8 +273,7 @@ class Clues:
             self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
         if environments := self._told.get("python.environment"):
             self._told["python.environment"] = surroundings.one_environment(environments)
-        known = BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys()
-        if known and not any(is_a_checkout_of(folder, known) for folder in self._told.get(FOLDER, {})):
+        if BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
             self._told.pop(FOLDER, None)  # a known package that fails may be one that the folder's package asks for
         if self._steps.failed_fetched:
             self._told.pop(FOLDER, None)

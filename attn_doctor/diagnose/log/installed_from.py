@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from urllib.parse import unquote
 
 from attn_doctor.quick_patterns import when_used
@@ -19,7 +18,6 @@ _FILE = when_used(
     r"\.(?:whl|zip|tgz|tbz|txz|gz|bz2|xz|png|jpe?g|mp4|wav|jsonl?|csv|txt|py|toml|ya?ml|parquet)$|\.\.\.$"
 )
 FOLDER = "log.source_folder"
-_WORDS = when_used(r"[-_. ]+")
 #: What pip fetched, its step that failed before anything was built, and the build, which names its package.
 _STEPS = when_used(
     r"^\s*(?P<fetched>Collecting (?!git\+)[A-Za-z])|(?P<failed>subprocess-exited-with-error"
@@ -46,13 +44,6 @@ def installed_from(text: str) -> Iterator[tuple[str, str]]:
         yield "log.vendors_torch_gone", gone["version"]
     if "No module named pip" in text and _NO_PIP.search(text):
         yield "log.without_pip", "python"
-
-
-def is_a_checkout_of(folder: str, packages: Iterable[str]) -> bool:
-    """Whether the folder has the name of one of these packages, or of its repository: flash-attention-main."""
-    name = _WORDS.split(re.split(r"[/\\]", folder.rstrip("/\\"))[-1].lower())
-    spelled = "-".join(one for one in name if one not in ("main", "master", "src", "") and not one[0].isdigit())
-    return any(spelled in (package, package.replace("attn", "attention"), f"{package}s") for package in packages)
 
 
 class Steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attn_doctor.diagnose.log.causes import explain_text
-from attn_doctor.diagnose.log.installed_from import installed_from, is_a_checkout_of
+from attn_doctor.diagnose.log.installed_from import installed_from
 from attn_doctor.model.facts import FactSet
 from attn_doctor.workflows.explain import ExplainRequest, explain
 
@@ -114,18 +114,3 @@ Building wheels for collected packages: rows
 def test_whose_step_failed(log: str, folder: str | None) -> None:
     """A package that pip fetched for the folder's sake may be the one that fails."""
     assert explain_text(log, (), FactSet()).facts.value("log.source_folder") == folder
-
-
-@pytest.mark.parametrize(
-    ("folder", "it_is"),
-    [
-        ("/home/u/flash-attention", True),
-        ("/home/u/flash-attention-main", True),
-        ("C:/src/flash-attention-2.8.3", True),
-        ("/home/u/flash_attn", True),
-        ("/home/u/diff-gaussian-rasterization", False),
-        ("/home/u/flash-linear-attention", False),
-    ],
-)
-def test_a_checkout_of_a_known_package(folder: str, it_is: bool) -> None:
-    assert is_a_checkout_of(folder, {"flash-attn"}) is it_is
