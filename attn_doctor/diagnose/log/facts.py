@@ -33,6 +33,7 @@ TELLING = (
 
 _WORTH = when_used(
     r"^(?:Processing|Obtaining) |^\s*Collecting |subprocess-exited|status 'error'|\.\.\. error"
+    r"|DGX Spark|\bGB10\b"
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|[Gg]e[Ff]orce|Tesla|Quadro|RTX|rtx|[Vv]ersion"
     r"|[Tt]orch|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]"
     r"|\b[ahv][18]00\b|\b(?:TITAN|[Tt]itan) "
@@ -115,6 +116,10 @@ _WANTED = when_used(
     r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
     re.IGNORECASE,
 )
+
+
+#: Somebody says what is there: torch==2.6.0+cpu installed.
+_IS_INSTALLED = when_used(rf"(?<![\w./-])torch(?:==| ){_VERSION} (?:is |was |already )?installed\b(?! by)")
 
 
 def _distribution(spelled: str) -> str:
@@ -235,7 +240,7 @@ class Clues:
             if have["build"] and have["version"].endswith("+cpu"):
                 self._tell("log.torch_wanted", have["wanted"], line.number)
                 self._tell("log.torch_build", have["build"], line.number)
-        elif not _WANTED.search(text):
+        elif not _WANTED.search(text) or _IS_INSTALLED.search(text):
             if "uda" in text or "UDA" in text:
                 for cuda in CUDA_STATED.finditer(text):
                     self._tell("log.cuda_stated", cuda["value"], line.number)

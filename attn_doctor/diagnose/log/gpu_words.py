@@ -51,7 +51,7 @@ ASKED_BEHIND = when_used(
 )
 NAMES = when_used(
     r"\b[Nn][Vv][Ii][Dd][Ii][Aa] |NVIDIA|\b[Gg]e[Ff]orce\b|[Tt]esla|[Qq]uadro"
-    r"|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX"
+    r"|\b[Rr][Tt][Xx] ?\d|\bRTX PRO|\d ?x ?RTX|\bDGX [Ss]park\b|\bGB10\b"
     r"|\b[Gg][Tt][Xx] ?\d{3,4}|\b(?:TITAN|Titan|titan) ?(?:[Xx][Pp]?|[Vv]|RTX|rtx)\b"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"

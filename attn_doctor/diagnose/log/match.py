@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from attn_doctor.diagnose.log.ended import without_what_was_cut_off
+from attn_doctor.diagnose.log.hidden import FAMILIES, hides_a_package
 from attn_doctor.diagnose.log.literal_index import LiteralIndex
 from attn_doctor.diagnose.log.strangers import is_about_a_stranger, is_of_a_stranger, is_of_its_driver
 from attn_doctor.diagnose.log.unit import Unit
@@ -179,6 +180,8 @@ class Patterns:
             found.append(match)
             if not known.pattern.only_with_facts:
                 sure.add(known.recipe.id)
+        if found and hides_a_package(unit):
+            return [match for match in found if match.recipe.id in FAMILIES]
         if found and is_of_a_stranger(unit):
             return [match for match in found if _is_for_strangers(match.recipe, unit)]
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log import amd_targets, calls, devices, images, programs
+from attn_doctor.diagnose.log import amd_targets, calls, devices, images, programs, systems
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import repository_signs, repository_told
 from attn_doctor.recipes.data.programs import signs as program_signs
@@ -30,88 +30,8 @@ TELLING = (
     "onnxruntime-node",
 )
 
-_SYSTEM = when_used(
-    r"(?P<Windows>(?<![\w/])[A-Za-z]:[/\\]{1,2}\w|\.pyd\b|win_amd64|\[WinError|DLL load failed"
-    r"|(?:error|warning) (?:C\d{4}|LNK\d{4}|STL\d{4}|MSB\d{4})\b|\bMSVC\b|\bcl\.exe\b"
-    r"|'cl_path'|\bvcvars|(?<!\w)Microsoft Visual (?:C\+\+|Studio)"
-    r"|\blib\w{0,40}_cuda\d*\.dll\b|\w64_\d{1,3}\.dll\b|Windows SDK"
-    r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
-    r"|\bWindowsPath\(|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
-    r"|\d-windows\.post\d|\bos\.name\W{1,4}nt\b|\bOS: (?:Microsoft )?Windows\b(?![^\n]{0,40}\bWSL)|^PS [A-Z]:"
-    r"|^[A-Z]:[/\\]> ?\w|[/\\]lib\.win-amd64-|\bpy(?:\.exe)? -m pip\b)"
-    r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
-    r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
-    r"|'mps'|\bmps:\d|\bApple (?:M\d|[Ss]ilicon)\b|\bOS: macOS\b|\bmacOS-1\d"
-    r"|\b(?:environment|machine|system|platform|laptop|computer) is (?:a |on )?macOS\b"
-    r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
-    # bitsandbytes looks in Linux's folders on every system
-    r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
-    r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
-    r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
-)
-#: What people say that they have; paths and messages are the better witnesses.
-_SAID = when_used(
-    r"(?P<Windows>\b(?:[Ww]in|[Ww]indows|WINDOWS)[ -]?1[01]\b"
-    r"|\b(?:[Oo]n|[Uu]nder|[Uu]sing|[Rr]unning|my|have|[Nn]ative) (?:a |native )?[Ww]indows\b"
-    r"(?![ -]?(?:of|size|sub|attention|\d|len|with (?:size|len|shift)|Subsystem))"
-    r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Microsoft )?[Ww]in(?:dows)?\b"
-    r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Cc]omfy[Uu][Ii]|[Pp]ower[Ss]hell)\b"
-    r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境)|(?:для|под|на) Windows\b)"
-    r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave|[Ii]n) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
-    r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?[Mm][1-5]\b"
-    r"|\b(?:[Mm][1-5]|[Ii]ntel|[Aa]pple) (?:[Mm]ac|MAC)(?:[Bb]ook)?\b"
-    r"|mac(?:OS|os) ?(?:系统|版本|上|下|是|不)|(?:适合|我的|使用|在) ?[Mm]ac)"
-    r"|(?P<Linux>\b(?:Ubuntu|ubuntu|Debian|Fedora|CentOS|RHEL|Rocky Linux|Linux Mint)(?: Linux| Server| LTS)? ?\d"
-    r"|\b(?:[Oo]n|[Uu]nder|[Uu]se|[Uu]sing|and|or) (?:Linux|linux|Ubuntu|ubuntu)\b"
-    r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Linux|linux|Ubuntu|ubuntu)\b)"
-)
-_MAY_BE_SAID = (
-    *("indows", "WINDOWS", "Win", "win", "buntu", "Debian", "Fedora", "CentOS", "RHEL", "Rocky", "inux"),
-    *("mac", "Mac", "MAC"),
-)
 #: Under this name; the log's system is what they say where nothing else tells it.
 SAID = "said.system"
-#: Of these one stands in every line that it finds; looking for them takes a tenth of the time.
-_MAY_BE_SYSTEM = (
-    *(
-        ":/",
-        ":\\",
-        ".pyd",
-        "win_amd64",
-        "[WinError",
-        "DLL load",
-        "error C",
-        "warning C",
-        " LNK",
-        " STL",
-        " MSB",
-        "'cl_path'",
-        "MSVC",
-        "cl.exe",
-    ),
-    *(
-        "vcvars",
-        "Microsoft Visual",
-        ".dll",
-        "Windows",
-        "os.name",
-        "_windows_",
-        "python_embeded",
-        "comfyui-electron",
-        "-windows.",
-        "python.exe",
-        "OS: ",
-        "PS ",
-        ":\\>",
-        "lib.win-amd64",
-        *("py -m pip", "py.exe -m pip"),
-        "ib/site-packages",
-        "ib\\site-packages",
-    ),
-    *("/Users/", "/Library/", "mps:", "Apple ", "macOS"),
-    *("/var/folders/", "/opt/", "/usr/", "macosx_", ".dylib", "arm64-apple", "Darwin", "MPS backend", "'mps'"),
-    *("/home/", "/root/", "/mnt/", "/run/media/", "/workspace/", "/content/", "/kaggle/", "inux", "-tegra", "tmpxft_"),
-)
 #: Most lines evaluated for the operating system.
 _ENOUGH = 12
 #: Lines alike but for their digits, as a trainer's of each step, of which the first tell what there is to tell; and
@@ -126,9 +46,9 @@ _JETSON = when_used(
 #: GPUs that are soldered beside an arm64 processor of NVIDIA.
 _BESIDE_ARM = when_used(
     r"\bGB10\b|\bG[HB][23]00\b|\bDGX [Ss]park\b|\bGrace[- ](?:Hopper|Blackwell)\b"
-    r"|\bPlatform: linux-aarch64\b"  # conda, of what it looks for
+    r"|\bPlatform: linux-aarch64\b|\bRaspberry Pi\b|(?:^|, ?)aarch64(?=,|\.?$)"  # conda, of what it looks for
 )
-_MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "DGX spark", "linux-aarch64", "Grace")
+_MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "DGX spark", "aarch64", "Grace", "Raspberry Pi")
 #: Likewise of the two above.
 _MAY_BE = (
     *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9"),
@@ -161,7 +81,7 @@ _INSTALLER = when_used(
     r"|(?P<runtime>[/\\]runtime[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<standalone>[/\\]python_standalone[/\\])"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working|\bCell In ?\[\d"
-    r"|^-{2,4}> \d{1,4} |^In \[\d{1,4}\]: )"
+    r"|^-{2,4}> \d{1,4} |^In \[\d{1,4}\]: |\b[Kk]aggle (?:notebook|kernel)\b)"
 )
 #: The interpreter by its path, as ComfyUI's manager prints it, and web interfaces that start or install something. One
 #: with blanks would have to be quoted differently in each shell.
@@ -241,7 +161,18 @@ _MAY_BE_INSTALLED = (
     *("/uv/", "uv ", "/sdists-v", "build backend", "CPython", "Creating virtual", "oetry", "Chef"),
     *("embeded", "_portable", "comfyui-electron"),
     *("Cell In", "--> ", "In ["),
-    *("ipython-input", "IPython/core", "ipykernel", "/content/", "/kaggle/", "\\venv", "/venv", "\\system", "/system"),
+    *(
+        "ipython-input",
+        "IPython/core",
+        "ipykernel",
+        "/content/",
+        "/kaggle/",
+        "aggle notebook",
+        "\\venv",
+        "/venv",
+        "\\system",
+        "/system",
+    ),
     *("\\.venv", "/.venv", "\\env", "/env", "\\python", "/python", "\\runtime", "/runtime", "installer_files"),
 )
 
@@ -277,12 +208,11 @@ class Surroundings:
         if len(self._shapes) < _MOST_SHAPES:
             self._shapes[shape] += 1
         yield from self._report.told(text)
-        if self._system < _ENOUGH and _any_in(text, _MAY_BE_SYSTEM) and (system := _SYSTEM.search(text, 0, 400)):
-            yield "node.system", str(system.lastgroup)
+        if self._system < _ENOUGH and (system := systems.shown_in(text)):
+            yield "node.system", system
             self._system += 1
-        elif _any_in(text, _MAY_BE_SAID) and not _WSL.search(text, 0, 600):
-            for said in _SAID.finditer(text, 0, 400):
-                yield SAID, str(said.lastgroup)
+        elif _any_in(text, systems.MAY_BE_SAID) and not _WSL.search(text, 0, 600):
+            yield from ((SAID, system) for system in systems.said_in(text))
         made_for = None
         if _any_in(text, _MAY_BE):
             if made_for := devices.MADE_FOR.search(text, 0, 2000):

@@ -138,3 +138,24 @@ def test_how_old_bitsandbytes_is(line: str, facts: tuple[str | None, str | None]
 def test_what_started_the_container(line: str, facts: tuple[str | None, str | None]) -> None:
     told = _told(line)
     assert (told.get("log.compose"), told.get("log.container")) == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("macbook m1", "node.system", "macOS"),
+        ("macOS M3", "node.system", "macOS"),
+        (" macOS 14 M2", "node.system", "macOS"),
+        ("(base) me@MacBook-Pro % python run.py", "node.system", "macOS"),
+        ("Windows", "node.system", "Windows"),
+        ("Stable diffusion webui, Windows, AMD Radeon RX 580", "node.system", "Windows"),
+        ("The windows of attention are local", "node.system", None),
+        ("DGX Spark", "gpu.0.compute_capability", "12.1"),
+        ("Raspberry Pi 5, aarch64", "node.machine", "aarch64"),
+        ("torch==2.6.0+cpu installed", "package.torch.version", "2.6.0+cpu"),
+        ("torch==2.6.0+cpu installed by pip is too old", "package.torch.version", None),
+        ("Kaggle notebook", "python.environment", "notebook"),
+    ],
+)
+def test_a_line_of_its_own_says_what_somebody_has(text: str, name: str, value: str | None) -> None:
+    assert _told(text).get(name) == value

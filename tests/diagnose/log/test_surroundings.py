@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.diagnose.log import devices, images, surroundings
+from attn_doctor.diagnose.log import devices, images, surroundings, systems
 from attn_doctor.recipes.data.programs import programs as every_row
 from attn_doctor.recipes.data.programs import signs
 
@@ -16,8 +16,8 @@ from attn_doctor.recipes.data.programs import signs
 TOLD = [(row, row.told_by) for row in every_row() if row.told_by]
 
 SIGNS = [
-    (surroundings._SYSTEM, surroundings._MAY_BE_SYSTEM),
-    (surroundings._SAID, surroundings._MAY_BE_SAID),
+    (systems._SYSTEM, systems._MAY_BE_SYSTEM),
+    (systems._SAID, systems.MAY_BE_SAID),
     (devices.MADE_FOR, surroundings._MAY_BE),
     (surroundings._JETSON, surroundings._MAY_BE),
     (surroundings._INTERPRETER, surroundings._MAY_BE_INTERPRETER),
