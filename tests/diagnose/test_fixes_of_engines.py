@@ -123,7 +123,7 @@ FIRST = [
     ("RuntimeError: DeepGEMM backend is not available or outdated.", "SGLANG_ENABLE_JIT_DEEPGEMM=0"),
     (
         "File \"C:\\v\\site-packages\\vllm\\x.py\", line 1, in f\nModuleNotFoundError: No module named 'vllm._C'",
-        "not-on-windows",
+        "vllm-in-wsl",
     ),
     (
         'File "/Users/ann/v/site-packages/vllm/x.py", line 1, in f\nRuntimeError: Failed to infer device type',
@@ -148,7 +148,7 @@ FIRST = [
     ("$ vllm serve m\nRuntimeError: FlashAttention only supports Ampere GPUs or newer.", VLLM_OTHER),
     ("we like vllm\nRuntimeError: FlashAttention only supports Ampere GPUs or newer.", "use-sdpa"),
     ("ValueError: XFormers does not support attention logits soft capping", "allowed-backend"),
-    ("Jetson AGX Orin\nnvcc fatal   : Unsupported gpu architecture 'compute_100a'", "target-of-other-gpus"),
+    ("Jetson AGX Orin\nnvcc fatal   : Unsupported gpu architecture 'compute_100a'", "only-the-boards-own"),
     ("GPU: RTX 5090\n/home/a\nnvcc fatal   : Unsupported gpu architecture 'compute_120'", "toolkit-12-8"),
     (
         (

@@ -92,8 +92,8 @@ FIRST = [
         "attention-it-has",
     ),
     ("ValueError: BertModel does not support an attention implementation through torch.nn.functional", "eager-alone"),
-    ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-5"),
-    ("NVIDIA GeForce GTX 1070\n" + SAGE, "without-sageattention"),
+    ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-6"),
+    ("NVIDIA GeForce GTX 1070\n" + SAGE, "without-triton-before-volta"),
     ("NVIDIA GeForce RTX 4090\n" + SAGE, "another-triton"),
     (WINDOWS + "'sm_120' is not a recognized processor for this target (ignoring processor)", "newer-triton-windows"),
     ("'sm_120' is not a recognized processor for this target (ignoring processor)", "newer-torch"),
@@ -113,7 +113,7 @@ FIRST = [
     ("RuntimeError: cuDNN Frontend error: No execution plans support the graph.", "without-cudnn-sdpa"),
     (
         "ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. Found inputs on npu device.",
-        "check-5",
+        "check-6",
     ),
     (MAC + "AssertionError: Torch not compiled with CUDA enabled", "mps-on-a-mac"),
     (XPU + "AssertionError: Torch not compiled with CUDA enabled", "xpu-of-intel"),
@@ -247,7 +247,7 @@ TAG = "cpython-310-x86_64-linux-gnu.so: "
                 "Processing /src/TransformerEngine\n  Getting requirements to build wheel did not run\n"
                 "No module named 'torch'"
             ),
-            "package-without-isolation",
+            "checkout-without-isolation",
         ),
     ],
 )

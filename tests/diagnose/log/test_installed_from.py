@@ -73,7 +73,7 @@ def test_a_second_folder_changes_nothing_of_it() -> None:
 
 def test_a_folder_built_without_torch_is_installed_from_the_folder() -> None:
     commands = _commands(
-        "Obtaining file:///home/u/moon\n  Preparing metadata (setup.py) ... error\n"
+        "Obtaining file:///home/u/moon\n  Preparing metadata (pyproject.toml) ... error\n"
         "  ModuleNotFoundError: No module named 'torch'\nerror: metadata-generation-failed"
     )
 
