@@ -60,7 +60,7 @@ class Steps:
         if folder:
             self._last = "folder"
         elif any(sign in text for sign in _STEP_SIGNS) and (step := _STEPS.search(text)):
-            if step.lastgroup == "failed":
+            if step["failed"]:
                 self.failed_fetched = self.failed_fetched or (not self._failed and self._last == "fetched")
                 self._failed = True
             elif step.lastgroup:
