@@ -42,6 +42,8 @@ def installed_from(text: str) -> Iterator[tuple[str, str]]:
         yield FOLDER, folder.replace("\\", "/") if "%" in found["folder"] else folder
     if "ninstall" in text and (gone := _VENDORS_TORCH_GONE.search(text)):
         yield "log.vendors_torch_gone", gone["version"]
+    if "recompiled wheel not found" in text:
+        yield "log.wheel_not_found", "setup.py"
     if "No module named pip" in text and _NO_PIP.search(text):
         yield "log.without_pip", "python"
 

@@ -36,6 +36,7 @@ _SAID = when_used(
     r"|^\W{0,4}Windows(?: 1[01])?\W{0,3}$|, ?Windows(?: 1[01])?(?=,|\.?$))"
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave|[Ii]n) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?[Mm][1-5]\b"
+    r"|\b[Mm][1-5] (?:[Pp]ro|[Mm]ax|[Uu]ltra)\b"
     r"|\b(?:[Mm][1-5]|[Ii]ntel|[Aa]pple) (?:[Mm]ac|MAC)(?:[Bb]ook)?\b|\bmacbook(?: (?:pro|air))? m[1-5]\b"
     r"|\bmacOS (?:\d\d(?:\.\d{1,2})*,? )?(?:on )?(?:Apple )?M[1-5]\b"
     r"|^\W{0,4}[Mm]ac ?(?:OS|os|[Bb]ook)?(?: \d\d[\d.]{0,5})?\W{0,3}$"
@@ -47,7 +48,7 @@ _SAID = when_used(
 )
 MAY_BE_SAID = (
     *("indows", "WINDOWS", "Win", "win", "buntu", "Debian", "Fedora", "CentOS", "RHEL", "Rocky", "inux"),
-    *("mac", "Mac", "MAC"),
+    *("mac", "Mac", "MAC", "pro", "Pro", "max", "Max", "ltra"),
 )
 #: Of these one stands in every line that it finds; looking for them takes a tenth of the time.
 _MAY_BE_SYSTEM = (

@@ -24,7 +24,7 @@ from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
 #: The remedy that looks at it.
 IN_THE_PYTHON_THAT_RUNS = "in-the-python-that-runs"
 #: Recipes' own, which know more of the message.
-_ITS_OWN = frozenset({"see-why-it-does-not-import", "by-uv-into-this-environment"})
+_ITS_OWN = frozenset({"see-why-it-does-not-import", "by-uv-into-this-environment", "variable-at-run-time"})
 
 #: Python itself does not find it.
 _NOT_FOUND = when_used(r"No module (?:named )?'?(?P<module>[A-Za-z]\w{1,60})'?(?=[\s;.,]|$)(?!\.\w)")
