@@ -106,7 +106,8 @@ _WENT_ON = when_used(
     r"optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
     r"|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
     r"|(?<!exception and )\b[Ff]all(?:s|ing)? ?back (?:to|on)\b|回退(?:到|至)"
-    r"|\b(?:failed|not found|unavailable|not (?:available|installed)), using (?:default )?(?:SDPA|sdpa|[Pp]y[Tt]orch|torch)\b"
+    r"|\b(?:failed|not found|unavailable|not (?:available|installed)), using (?:default )?"
+    r"(?:SDPA|sdpa|[Pp]y[Tt]orch|torch)\b"
     r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
 )
 #: vLLM's own words at its start.
