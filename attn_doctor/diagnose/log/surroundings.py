@@ -57,7 +57,9 @@ _MAY_BE = (
     *("xpu", "XPU", "Intel", "npu", "910", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
     "/l4t-",
 )
-_WSL = when_used(r"(?<!including )(?<!use )\bWSL ?2?\b|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w")
+_WSL = when_used(
+    r"(?<!including )(?<!use )(?<![Oo]r )(?<![Oo]r in )\bWSL ?2?\b(?! ?\?)|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w"
+)
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
 _IMAGE = when_used(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
