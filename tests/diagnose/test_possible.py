@@ -159,7 +159,7 @@ FIRST = [
     ),
     (
         "  #0 0x00007ff941fb mlir::x (H:\\C\\Lib\\site-packages\\triton\\_C\\libtriton.pyd+0x3e5d9e5)",
-        "check-1",
+        "check-2",
     ),
     (
         "$ uv pip install flash-attn\n  × Failed to build `flash-attn==2.6.1`\nNo module named 'torch'",

@@ -58,7 +58,8 @@ _MAY_BE = (
     "/l4t-",
 )
 _WSL = when_used(
-    r"(?<!including )(?<!use )(?<![Oo]r )(?<![Oo]r in )\bWSL ?2?\b(?! ?\?)|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w"
+    r"(?<!including )(?<!use )(?<![Oo]r )(?<![Oo]r in )\bWSL ?2?\b(?! ?\?)"
+    r"|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w"
 )
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
 _IMAGE = when_used(
