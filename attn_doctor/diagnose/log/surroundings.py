@@ -171,6 +171,7 @@ _MAY_BE_INSTALLED = (
         "/content/",
         "/kaggle/",
         "aggle notebook",
+        "aggle kernel",
         "\\venv",
         "/venv",
         "\\system",
