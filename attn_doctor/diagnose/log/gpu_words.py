@@ -118,6 +118,8 @@ def named_as_there(text: str, capability_of: Callable[[str], str | None]) -> str
 
     `capability_of` reads the table of GPUs: it answers for a text that names exactly one.
     """
+    if not NAMES.search(text):  # most lines: nothing more is done for them
+        return None
     text = _WORKS_THERE.sub(".", text)
     found = NAMES.search(text)
     if not found:
