@@ -18,7 +18,7 @@ _QUOTE_OR_EDGE = rf"(?:[{QUOTES}]|(?<![\w.])(?=[\w(\[-])|(?<=[\w)\]])(?!\w|\.\w)
 _APOSTROPHE = "['’]?"
 #: A line's beginning and end, as a message in a sentence has them.
 _BEGINS = rf"(?:^|(?<=[\s:;,.=>|(\[{{{QUOTES}]))"
-_ENDS = rf"(?=$|[\s)\]}}{QUOTES}]|[:;,.!?](?:\s|$))"
+_ENDS = rf"(?=$|[\s)\]}}{QUOTES}]|[:;,.!?](?:\s|$|[^\x00-\x7f]))"  # no space follows a comma in Chinese
 _PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?[^)]{0,60}?[:=!>]|.", re.DOTALL)
 #: The exception's class, or the compiler that speaks, at the beginning of a pattern.
 _CLASS = re.compile(r"^\^?(?:[A-Z]\w*(?:Error|Exception)|[\w()?:|+-]{2,40} (?:fatal|error) \??): ")

@@ -73,5 +73,13 @@ def unwrapped(lines: Iterable[Line]) -> Iterator[Line]:
         indent = text[: len(text) - len(text.lstrip())]
         cuts = [0, *(start for start in starts if text[:start].strip(_WRAPPING)), len(text)]
         for begin, end in pairwise(cuts):
-            part = text[begin:end].strip(_WRAPPING)
+            part = _stripped(text[begin:end])
             yield replace(line, text=(indent if begin == 0 else "") + part, record=line.record or begin > 0)
+
+
+def _stripped(text: str) -> str:
+    """Without what is around it; a quote at its end stays where it closes one within: No module named 'fla'."""
+    text = text.strip().lstrip(_WRAPPING)
+    while text and text[-1] in _WRAPPING and not (text[-1] in "'\"" and text.count(text[-1]) % 2 == 0):
+        text = text[:-1]
+    return text

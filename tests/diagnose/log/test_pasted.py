@@ -14,6 +14,7 @@ from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.log.causes import explain, words_of
 from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.build import build_family
 from attn_doctor.recipes.loosened import loosened
@@ -31,10 +32,17 @@ _SPLIT_BY_CLASS = {
     "package-metadata-broken",
 }
 
+#: Without its class this is a name or a line of any program.
+_TOLD_BY_CLASS = re.compile(
+    r"KeyError: '|PackageNotFoundError: \w+$|AttributeError: torchaudio\.|AssertionError: q: "
+    r"|ConversionError: Error when"
+)
+
 
 def _first(text: str, facts: FactSet, patterns: Patterns = PATTERNS) -> str | None:
     scanner = Scanner(patterns, given=words_of(facts))
     scanned = [scanner.scan("x", [text])]
+    drop_unmet(scanned[0], facts)
     scanner.look_again(scanned)
     found = explain(scanned, facts).diagnosis.findings
     return found[0].id if found else None
@@ -51,7 +59,7 @@ def _known() -> list[tuple[str, FactSet]]:
 
 
 def _bare(message: str) -> str:
-    return _CLASS.sub("", message, count=1)
+    return message if _TOLD_BY_CLASS.search(message) else _CLASS.sub("", message, count=1)
 
 
 FORMS: dict[str, Callable[[str], str]] = {
