@@ -82,7 +82,7 @@ _TAKES_A_VALUE = (
 
 def printed(recipes: tuple[Recipe, ...] = (), *, share: bool = False) -> Iterator[Printed]:
     """What the recipes' own cases print, once for a target with pip and once for one without; a `share` is one of the
-    two for every other case, chosen by what the case says."""
+    two for every other case of facts and every fifth log, chosen by what the case says."""
     for recipe in recipes or bundled():
         for case in recipe.cases:
             told = case_facts(case) if case.log is None else FactSet()
@@ -103,7 +103,8 @@ def printed(recipes: tuple[Recipe, ...] = (), *, share: bool = False) -> Iterato
 
 
 def _share(case: Case) -> tuple[bool, ...]:
-    return {0: (True,), 1: (False,)}.get(zlib.crc32(f"{case.log} {case.facts}".encode()) % 4, ())
+    of = 4 if case.log is None else 10
+    return {0: (True,), 1: (False,)}.get(zlib.crc32(f"{case.log} {case.facts}".encode()) % of, ())
 
 
 def _facts(case: Case, told: FactSet, *, has_pip: bool) -> FactSet:

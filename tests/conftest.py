@@ -35,12 +35,16 @@ import attn_doctor
 from tests import in_process
 from tests.unit_files import NEEDED_BY_FIXTURE, NOT_UNIT, STARTING_FIXTURES, UNIT_FOLDERS, in_unit_folder, unit_alone
 
-# How long an example takes says how busy the machine is: no law here is about time.
-settings.register_profile("attn-doctor", deadline=None)
+# How long an example takes says how busy the machine is: no law here is about time. The examples of one state of the
+# code are the same each time: what passed here passes where a change is tried before it is taken.
+settings.register_profile("attn-doctor", deadline=None, derandomize=True, database=None)
 settings.load_profile("attn-doctor")
 
 #: Fewer examples in the inner loop: `pytest -m unit` is asked for many times an hour.
-settings.register_profile("unit", deadline=None, max_examples=8, database=None)
+settings.register_profile("unit", deadline=None, derandomize=True, max_examples=8, database=None)
+
+#: Others each time: `pytest --hypothesis-profile explore`.
+settings.register_profile("explore", deadline=None, max_examples=200)
 
 # A shell starts what runs in its background with ^C ignored, and what the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -26,7 +26,7 @@ def _installs(*, share: bool) -> tuple[Printed, ...]:
 
 @pytest.fixture(params=[pytest.param(True, id="a share"), pytest.param(False, id="all", marks=pytest.mark.heavy)])
 def share(request: pytest.FixtureRequest) -> bool:
-    """In CI every other case for a target with pip or for one without; by hand all for both."""
+    """In CI a share of the cases, for a target with pip or for one without; by hand all for both."""
     return bool(request.param)
 
 
