@@ -98,7 +98,7 @@ def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path
         silent=None,
         gives_way=False,
         without_gpu=False,
-        harmless=False,
+        harmless=table.get("harmless", False),
         where=(),
         for_each=None,
         when=(),

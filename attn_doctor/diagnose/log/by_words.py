@@ -69,7 +69,7 @@ def with_second_opinion(
         return _where_nothing_is_known(*logs[-1], shelf) if len(logs) == 1 else kept
     leading = min(kept, key=lambda one: one.order)
     led = leading.match.recipe
-    if led.family is None or led.says_where:
+    if led.family is None or led.says_where or (led.harmless and leading.facts.value(WENT_ON) is True):
         return kept
     text, of_its_text = _text_of(leading, kept, [log for log, _ in logs])
     ranked = words.bundled().ranked(text)

@@ -18,6 +18,7 @@ from attn_doctor.diagnose.log.releases_listed import beside_those_listed
 from attn_doctor.diagnose.log.shapes import heads_laid_out, is_keys_twice, is_longer_again, is_part_again
 from attn_doctor.diagnose.log.subjects import compiled_in_checkout, subject_of
 from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.diagnose.log.went_on import went_on
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
 from attn_doctor.quick_patterns import when_used
@@ -101,15 +102,6 @@ _DTYPES = {
     "float8_e5m2": "float8_e5m2", "unsigned char": "uint8", "signed char": "int8", "short int": "int16",
 }  # fmt: skip
 _DTYPE = when_used(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
-#: Words of a notice: the program took something else.
-_WENT_ON = when_used(
-    r"optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
-    r"|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
-    r"|(?<!exception and )\b[Ff]all(?:s|ing)? ?back (?:to|on)\b|回退(?:到|至)"
-    r"|\b(?:failed|not found|unavailable|not (?:available|installed)), using (?:default )?"
-    r"(?:SDPA|sdpa|[Pp]y[Tt]orch|torch)\b"
-    r"|^(?:INFO|WARNING)?[^\n]{0,60}\bCannot use \w[\w -]{2,40} backend\b"
-)
 #: vLLM's own words at its start.
 _FREE = when_used(r"Free memory on device[^\n(]{0,40}\((?P<free>\d{1,4}\.\d+)/(?P<whole>\d{1,4}\.\d+) GiB\)")
 #: torch's words since 2.1, and those of before.
@@ -259,7 +251,7 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
     if release and (has := pythons(release)):
         yield _log_fact("torch_asked", release, log, unit.message_line)
         yield _log_fact("pythons_of_torch", " to ".join(has), log, unit.message_line)
-    if _WENT_ON.search(message) and not unit.frames:
+    if went_on(unit):
         yield _log_fact("went_on", True, log, unit.message_line)
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
     if dtypes:

@@ -139,6 +139,8 @@ class Weighed:
             return 5 if self.match.recipe.is_of_a_grammar else 1
         if self.says_failed and not self.failed:
             return 2
+        if self.facts.value(WENT_ON) is True:
+            return 6 if self.match.recipe.harmless else 7
         return 6 if rank >= OF_ONE_THING else 3 if family.ours else 4
 
     @property
@@ -259,6 +261,8 @@ def _severity(match: Match, recipe: Recipe, facts: FactSet) -> Severity:
         return Severity.INFO
     if facts.value(_FOREIGN) and may_be_of_any_program(recipe.library) and not facts.value(_TORCH):
         return Severity.INFO  # the compiler or driver of a program that has no part of the attention stack
+    if facts.value(WENT_ON) is True and match.unit.kind is UnitKind.LINE:
+        return Severity.INFO
     if match.pattern.severity is not None:
         return match.pattern.severity
     if match.unit.kind is UnitKind.WARNING:

@@ -38,6 +38,7 @@ class _Family(Table):
     exception: tuple[Annotated[StrictStr, Field(pattern=r"^[A-Z]\w*$")], ...] = ()
     ours: StrictBool = True
     certain: StrictBool = False
+    harmless: StrictBool = False
     rank: StrictInt = 50
     checked: date
     since: VersionText = "0.1.0"
