@@ -205,7 +205,7 @@ def weigh(match: Match, facts: FactSet, log: str) -> Weighed | None:
         facts=facts,
         verdict=Verdict.HOLDS if pattern.confirms else best,
         binding=binding,
-        evidence=asked(conditions, facts, bound, Verdict.HOLDS),
+        evidence=tuple(one for one in asked(conditions, facts, bound, Verdict.HOLDS) if one.name != WENT_ON),
         undecided=tuple(fact for fact in undecided if kind_of(fact.name.kind).askable),
         severity=_severity(match, recipe, facts),
     )
@@ -261,7 +261,7 @@ def _severity(match: Match, recipe: Recipe, facts: FactSet) -> Severity:
         return Severity.INFO
     if facts.value(_FOREIGN) and may_be_of_any_program(recipe.library) and not facts.value(_TORCH):
         return Severity.INFO  # the compiler or driver of a program that has no part of the attention stack
-    if facts.value(WENT_ON) is True and match.unit.kind is UnitKind.LINE:
+    if facts.value(WENT_ON) is True and match.unit.kind is UnitKind.LINE and not says_an_error(match.quoted, ""):
         return Severity.INFO
     if match.pattern.severity is not None:
         return match.pattern.severity

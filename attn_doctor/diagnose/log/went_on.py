@@ -30,11 +30,13 @@ _SAID_PLAINLY = when_used(
     r"|[;,.:] ?[\w -]{2,40}\bdisabled\b|[Ff]all(?:s|ing)?[- ]?back\b"
     r"|将使用|改用|已切换|切换(?:到|为|至)|已(?:自动)?禁用"
 )
+#: A person's sentence about a failure, which may name what is taken otherwise.
+_FAILS = when_used(r"\b(?:fails|raises|crashes)\b|\b[A-Z]\w*(?:Error|Exception)\b")
 
 
 def went_on(unit: Unit) -> bool:
     """Whether its message says that the program took something else, or goes on without."""
-    if unit.frames:
+    if unit.frames or (unit.kind is UnitKind.LINE and _FAILS.search(unit.message)):
         return False
     if _SAID.search(unit.message):
         return True

@@ -1,0 +1,65 @@
+"""What a program says when it takes another way is a notice, whatever kernel it names; advice and failures are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.model.facts import FactSet
+from attn_doctor.model.findings import Severity
+from attn_doctor.recipes.shelf import bundled, families
+
+NOTICE = "optional-fast-path-missing"
+
+
+def _first(text: str) -> tuple[str, Severity]:
+    found = explain_text(text, [*bundled(), *families()], FactSet()).diagnosis.findings
+    return (found[0].id, found[0].severity) if found else ("", Severity.INFO)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FlashAttention is not available on this device. Using scaled_dot_product_attention instead.",
+        "decoder: flash_attention_2 requires half precision, will fallback to sdpa in float32",
+        "[WARN] FA2 not supported for head_dim=72; using SDPA",
+        "Flash Attention not found, defaulting to eager attention",
+        "UserWarning: Flash Attention is not supported on your GPU, standard attention is used.",
+        "[rank0] flash-attn 2.7.4 detected but compute capability 7.5 < 8.0. Reverting to eager.",
+        "FlashAttention is only supported on Ampere or newer; disabling use_flash_attn",
+        "use_flash_attention is set to False because flash_attn cannot be imported",
+        "Memory efficient attention unavailable on MPS; attention slicing will be used",
+        "注意: 未安装 flash-attn，将使用默认注意力",
+    ],
+)
+def test_what_is_taken_instead_makes_a_notice(text: str) -> None:
+    """Neither a refusal nor a package that has to be installed leads."""
+    assert _first(text) == (NOTICE, Severity.INFO)
+
+
+def test_a_notice_that_is_known_exactly_leads() -> None:
+    """The words of going on are no evidence of which notice it is."""
+    text = "UserWarning: Flash Attention is disabled as it requires a GPU with Ampere (8.0) CUDA capability."
+
+    assert _first(text)[0] == "sdpa-without-its-flash-kernel"
+
+
+def test_what_is_missing_is_no_error_where_the_program_goes_on() -> None:
+    """A line of its own, without an exception."""
+    text = "nvcc not found. FlashInfer JIT disabled; using FLASH_ATTN backend"
+
+    assert _first(text) == ("nvcc-missing", Severity.INFO)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: FlashAttention is not supported for this shape, use sdpa",
+        "ValueError: flash attention cannot be used here. Disabling dropout is required",
+        "It falls back to TRITON_ATTN; forcing FLASHINFER fails with sink setting not supported",
+        "ImportError: flash_attn is not installed. Switch to sdpa by attn_implementation",
+    ],
+)
+def test_what_raises_or_advises_is_no_notice(text: str) -> None:
+    """The same words in an exception, and in a person's sentence about a failure."""
+    assert _first(text)[0] != NOTICE
