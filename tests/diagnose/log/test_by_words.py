@@ -173,7 +173,7 @@ class TestSecondOpinion:
 
         assert (ids(long), possible(long)) == (["aiter-refuses"], [])
         assert possible(CUT) == ["nvcc-missing", FAMILY]
-        assert possible(f"{long}, falling back to Triton")[:1] == ["nvcc-missing"]
+        assert possible(f"{long}, falling back to the default")[:1] == ["nvcc-missing"]
 
     def test_what_a_person_tells_is_no_rival_by_its_pattern(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It counts by its words alone, like what matches nowhere."""
