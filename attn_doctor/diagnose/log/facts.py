@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.built_beside import BuiltBeside
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
-from attn_doctor.diagnose.log.done import Done, installed_in
+from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
 from attn_doctor.diagnose.log.installed_from import FOLDER, Steps, installed_from
+from attn_doctor.diagnose.log.said_installed import INSTALLED, Installed
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -150,8 +151,7 @@ class Clues:
         self._listed: dict[str, int] = {}
         self._asked = False
         self._beside = BuiltBeside()
-        #: What an installer put in or found there; what is said of the package elsewhere goes before.
-        self._installed: dict[str, tuple[str, str, int]] = {}
+        self._installed = Installed()
         #: Told by the interpreter that ran; a list in the same log may be another one's.
         self._running: dict[str, tuple[str, int]] = {}
 
@@ -174,8 +174,7 @@ class Clues:
         question, self._asked = self._asked, _ASKED_OF_TORCH.search(text) is not None
         if question and (answer := _ANSWERED.match(text)):
             self._package("torch", answer["version"], line.number)
-        for name, version in installed_in(text):
-            self._installed[name] = (name, version, line.number)
+        self._installed.see(text, line.number)
         if text in self._seen or not _WORTH.search(text):
             return
         if len(self._seen) < _MOST_SEEN:
@@ -289,9 +288,11 @@ class Clues:
             self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:
             self._told[_TORCH_THERE] = dict(self._listed)
-        for name, version, number in self._installed.values():
+        for name, (version, number) in self._installed.releases.items():
             if name in BY_NAME and f"package.{name}.version" not in self._told:
                 self._package(name, version, number)
+        if said := self._installed.said:
+            yield _known(INSTALLED, tuple(said), log, min(said.values()))
         self._told.update(by_its_release(self._told) if programs.PROGRAM not in self._told else {})
         self._told.update(devices.agreed(self._told))
         told = self._told.get(programs.PROGRAM, {})

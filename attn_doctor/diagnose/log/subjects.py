@@ -271,6 +271,16 @@ def named_in(message: str) -> str | None:
     return _first_named(message)
 
 
+def every_named(text: str) -> set[str]:
+    """The distributions that a text names, each by its own name; flash-attn is not meant where flash-attn-3 is."""
+    found = [(met.start(), met.end(), name) for step in _NAMED[:3] for one, name in step for met in one.finditer(text)]
+    return {
+        name
+        for start, end, name in found
+        if not any(one <= start and end <= last and last - one > end - start for one, last, _ in found)
+    }
+
+
 def _first_named(text: str, *, at_the_start: bool = False) -> str | None:
     """The package that is named first; of those that begin at one place, the longest."""
     for number, step in enumerate(_NAMED):
