@@ -73,7 +73,9 @@ _OF_A_BUILD = when_used(
 _BUILDER = when_used(r"torch[/\\]utils[/\\](?:cpp_extension|_cpp_extension_versioner|hipify/\w+)\.py$")
 _SETUP = when_used(r"(?P<folder>[\w.+@~-]{2,120})[/\\]setup\.py\b")
 #: `flash-attn_4a21…` is pip's folder for unpacking flash-attn, `flash_attn-2.8.3` that of an sdist.
-_NAMELESS = when_used(r"pip-req-build-")
+_NAMELESS = when_used(r"pip-req-build-|src$|[0-9a-f]{7,40}$")
+#: uv unpacks an sdist into a folder src, below the package and its release.
+_OF_UV = when_used(r"[/\\]sdists-v\d{1,2}[/\\](?:pypi|index[/\\]\w{1,40})[/\\](?P<package>[\w.-]{2,60})[/\\]")
 _UNPACKED = when_used(r"_[0-9a-f]{16,64}$|-\d[\w.+]*$")
 _CLASS_BEFORE = when_used(r"(?:[\w.]{1,80}: |\[[^\]\n]{1,40}\]:? |!+ )*")
 _CLASS = when_used(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
@@ -157,6 +159,8 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
     frames = [path for path, _ in unit.frames]
     for path in (*reversed(frames), message):
         setup = _SETUP.search(path)
+        if setup and (of_uv := _OF_UV.search(path)):
+            return distribution_of(of_uv["package"].replace("-", "_"))
         if setup and not _NAMELESS.match(setup["folder"]):
             return _unpacked(setup["folder"])
     missing = _MODULE.search(message)
@@ -320,7 +324,10 @@ def builds_in(text: str) -> Iterator[str]:
             if (name := distribution_of(found["inner"])) in BY_NAME and name not in _COMMON:
                 yield name
         else:
-            yield _unpacked(next(filter(None, found.groups())))
+            folder = next(filter(None, found.groups()))
+            of_uv = _OF_UV.search(text) if found["unpacked"] else None
+            if of_uv or not _NAMELESS.match(folder):
+                yield _unpacked(of_uv["package"] if of_uv else folder)
 
 
 def _unpacked(folder: str) -> str:

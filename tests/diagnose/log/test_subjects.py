@@ -55,6 +55,10 @@ def _subject(text: str) -> object:
             "xformers",
         ),
         (
+            _HEAD + '  File "/c/uv/sdists-v9/pypi/flash-attn/2.8.3/x/src/setup.py", line 2\n    import torch\nerror: x',
+            "flash-attn",
+        ),
+        (
             _HEAD + _SETUP + "ModuleNotFoundError: No module named 'torch'\nerror: x",
             "causal-conv1d",
         ),
