@@ -33,7 +33,7 @@ TELLING = (
 )  # fmt: skip
 
 _WORTH = when_used(
-    r"^(?:Processing|Obtaining) |^\s*Collecting |subprocess-exited|status 'error'|\.\.\. error"
+    r"^(?:Processing|Obtaining) |^\s*Collecting |setup command|subprocess-exited|status 'error'|\.\.\. error"
     r"|DGX Spark|\bGB10\b"
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|[Gg]e[Ff]orce|Tesla|Quadro|RTX|rtx|[Vv]ersion"
     r"|[Tt]orch|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]"
@@ -107,7 +107,7 @@ _GUESSED = when_used(
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
 _TORCH_THERE, _SUBJECT, _AT_USE = "package.torch.version", "subject.package", "log.built_at_use"
-_BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
+_BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|setup command|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
@@ -268,6 +268,8 @@ class Clues:
 
     def facts(self, log: str) -> Iterator[Fact]:
         """The facts without contradictions."""
+        if self._steps.failed in self._handled:
+            self._told.setdefault(_SUBJECT, {self._steps.failed: self._handled[self._steps.failed]})
         if len(self._handled) == 1:
             self._told.setdefault(_SUBJECT, self._handled)
         said = self._told.pop(surroundings.SAID, {})

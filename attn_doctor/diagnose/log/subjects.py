@@ -91,6 +91,7 @@ _BUILD = when_used(
     r"|likely indicates that `(?P<hinted>[\w.-]{2,60}\w)@"
     r"|Guessing wheel URL: \S{1,200}/(?P<guessed>[\w.]{2,60})-\d"
     r"|`(?P<fails>[\w.-]{2,60}\w)` fails to (?:build|install|compile)"
+    r"|\berror in (?P<setup>[A-Za-z][\w.-]{1,60}) setup command"
     r"|^(?:Processing|Obtaining file://) ?/\S{0,200}/(?P<checkout>[\w-]{2,60})/?$"
 )
 #: Lines of a build at first use that is under way.
@@ -114,6 +115,12 @@ _INSTALLED = when_used(
     r"|\binstall(?:ing)? (?=[Ff]lash|[Xx]formers))"
     r"(?P<module>[A-Za-z][\w-]{1,60})"
 )
+#: What stands behind it in the same command: of several packages the command does not tell which one failed.
+_REST = when_used(
+    r"(?:[\[=<>~!][^\s;&|]{0,60})?[\"']?(?: (?!(?:and|but|or|fails?|failed|with|in|on|for|to|then|using|gives?|is|from"
+    r"|as|into|it|I|when|because|returns?|works?|does|has|error)\b)[^\s;&|#]{1,120}){0,20}"
+)
+_OTHERS = when_used(r"(?<= )[\"']?([A-Za-z][\w-]{1,60})(?=[\s\[=<>~!\"']|$)")
 #: Installed and imported everywhere: no evidence about a message.
 _COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
 TELLING = (
@@ -302,9 +309,14 @@ def handled_in(text: str) -> Iterator[str]:
     """The known package that a line imports, installs, or calls the compiled module of: a later message may be about
     it.
     """
-    found = _IMPORTED.match(text) or _INSTALLED.search(text) if any(map(text.__contains__, _HANDLING)) else None
-    if found:
-        name = distribution_of((found["module"]).replace("-", "_"))
+    of_import = any(map(text.__contains__, _HANDLING))
+    imported = _IMPORTED.match(text) if of_import else None
+    asked = _INSTALLED.search(text) if of_import and imported is None else None
+    modules = [found["module"] for found in (imported, asked) if found]
+    if asked and (rest := _REST.match(text, asked.end())):
+        modules += _OTHERS.findall(rest[0])
+    for module in modules:
+        name = distribution_of(module.replace("-", "_"))
         if name in BY_NAME and name not in _COMMON:
             yield name
     part = _PART.match(text) if "import _" in text else None
