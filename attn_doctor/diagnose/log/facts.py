@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.built_beside import BuiltBeside
+from attn_doctor.diagnose.log.built_in_place import BuiltInPlace
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
@@ -146,7 +147,7 @@ class Clues:
         self._shown = ""
         #: Torch -> packages that an installer says are made for it, and that it is not there.
         self._pins: dict[str, dict[str, int]] = {}
-        self._steps = Steps()
+        self._steps, self._in_place = Steps(), BuiltInPlace()
         #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
         self._listed: dict[str, int] = {}
         self._asked = False
@@ -164,6 +165,7 @@ class Clues:
         for name, value in () if refused else self._around.told(text):
             self._tell(name, value, line.number)
         self._done.see(text, line.number)
+        self._in_place.see(text, line.number)
         if engine_name := engine_of(line):
             self._tell(ENGINE, engine_name, line.number)
         if shown := _SHOWN.match(text):
@@ -268,10 +270,10 @@ class Clues:
 
     def facts(self, log: str) -> Iterator[Fact]:
         """The facts without contradictions."""
-        if self._steps.failed in self._handled:
-            self._told.setdefault(_SUBJECT, {self._steps.failed: self._handled[self._steps.failed]})
-        if len(self._handled) == 1:
-            self._told.setdefault(_SUBJECT, self._handled)
+        in_place = {} if self._steps.failed_fetched else self._in_place.found
+        for about in (self._steps.among(self._handled), in_place, self._handled):
+            if len(about) == 1:
+                self._told.setdefault(_SUBJECT, about)
         said = self._told.pop(surroundings.SAID, {})
         if said and "node.system" not in self._told and not ("Windows" in said and "node.kernel" in self._told):
             self._told["node.system"] = said
@@ -279,10 +281,8 @@ class Clues:
             self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
         if environments := self._told.get("python.environment"):
             self._told["python.environment"] = surroundings.one_environment(environments)
-        if BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
+        if self._steps.failed_fetched or BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
             self._told.pop(FOLDER, None)  # a known package that fails may be one that the folder's package asks for
-        if self._steps.failed_fetched:
-            self._told.pop(FOLDER, None)
         if folders := self._told.get(FOLDER):
             last = max(folders, key=folders.__getitem__)
             self._told[FOLDER] = {last: folders[last]}

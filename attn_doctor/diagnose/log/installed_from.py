@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from attn_doctor.model.package_versions import canonical_name
@@ -72,3 +72,7 @@ class Steps:
                 self._failed = True
             elif step.lastgroup:
                 self._last, self._fetched = step.lastgroup, canonical_name(step["fetched"] or "")
+
+    def among(self, handled: Mapping[str, int]) -> dict[str, int]:
+        """The package that failed, where it is one of these, with its line."""
+        return {self.failed: handled[self.failed]} if self.failed in handled else {}

@@ -169,7 +169,7 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
         if setup and (of_uv := _OF_UV.search(path)):
             return distribution_of(of_uv["package"].replace("-", "_"))
         if setup and not _NAMELESS.match(setup["folder"]):
-            return _unpacked(setup["folder"])
+            return unpacked(setup["folder"])
     missing = _MODULE.search(message)
     if missing and (name := next(filter(None, missing.groups()))).partition(".")[0] not in _CARRIERS:
         part = PARTS.get(name)
@@ -339,10 +339,10 @@ def builds_in(text: str) -> Iterator[str]:
             folder = next(filter(None, found.groups()))
             of_uv = _OF_UV.search(text) if found["unpacked"] else None
             if of_uv or not _NAMELESS.match(folder):
-                yield _unpacked(of_uv["package"] if of_uv else folder)
+                yield unpacked(of_uv["package"] if of_uv else folder)
 
 
-def _unpacked(folder: str) -> str:
+def unpacked(folder: str) -> str:
     """The distribution that is built in a folder of this name."""
     name = _UNPACKED.sub("", folder)
     return _SOURCES.get(name) or distribution_of(name.replace("-", "_"))
