@@ -14,6 +14,7 @@ from attn_doctor.diagnose.log.join import join
 from attn_doctor.diagnose.log.match import Match, patterns_of
 from attn_doctor.diagnose.log.message_facts import of_match
 from attn_doctor.diagnose.log.modules_wanted import with_what_brings_it
+from attn_doctor.diagnose.log.others_wanted import with_those_beside_it
 from attn_doctor.diagnose.log.partners import beside_its_partners
 from attn_doctor.diagnose.log.pip_there import with_its_pip
 from attn_doctor.diagnose.log.places import place_in
@@ -215,7 +216,8 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     paths = [path for path, _ in unit.frames]
     facts = with_the_call(with_what_brings_it(facts, paths, unit.message), paths, unit.message)
     recipe, facts = beside_its_partners(for_users(first.match.recipe, facts), facts, first.binding, unit.text)
-    recipe, facts = with_its_pip(in_the_python_that_runs(recipe, facts, unit), facts)
+    recipe = with_those_beside_it(in_the_python_that_runs(recipe, facts, unit), facts, unit)
+    recipe, facts = with_its_pip(recipe, facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attn_doctor.model.facts import FactName, FactSet
-from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_patterns import when_used
 
 _DONE = FactName.parse("log.done")
@@ -54,13 +53,6 @@ _ATTENTION = when_used(
     r"(?:attn_impl(?:ementation)?|\w_attn|attention_(?:mode|backend|type))[\"']?"
     r" ?[=: ] ?[\"']?(?P<value>sdpa|eager)\b"
 )
-#: What pip says it put in, or found in its place.
-_PUT_IN = when_used(r"^\s*Successfully installed (?P<all>\S[^\n]{0,4000})")
-_PUT = when_used(r"(?P<name>[A-Za-z][\w.]*(?:-[A-Za-z][\w.]*)*)-(?P<version>\d[\w.+!]*)(?= |$)")
-_FOUND_THERE = when_used(
-    r"^\s*Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{1,60})[^\n(]{0,60}? in \S[^\n]{0,300} "
-    r"\((?P<version>\d[\w.+]*)\)\s*$"
-)
 #: Kept for one log.
 _MOST = 40
 
@@ -94,15 +86,6 @@ def settings_named(text: str) -> Iterator[str]:
             value = value.lower() if value in ("True", "False", "TRUE", "FALSE") else value
             name = found["name"].replace("_", "-") if pattern is _FLAG else found["name"]  # trainers take both
             yield f"{name}={value}" if value else name
-
-
-def installed_in(text: str) -> Iterator[tuple[str, str]]:
-    """Distribution and release that an installer says are there from now on, or were there before."""
-    if "uccessfully installed" in text and (put := _PUT_IN.match(text)):
-        for one in _PUT.finditer(put["all"]):
-            yield canonical_name(one["name"]), one["version"]
-    elif "already satisfied" in text and (there := _FOUND_THERE.match(text)):
-        yield canonical_name(there["name"]), there["version"]
 
 
 class Done:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.built_beside import BuiltBeside
+from attn_doctor.diagnose.log.built_in_place import BuiltInPlace
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
-from attn_doctor.diagnose.log.done import Done, installed_in
+from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
 from attn_doctor.diagnose.log.installed_from import FOLDER, Steps, installed_from
+from attn_doctor.diagnose.log.said_installed import INSTALLED, Installed
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -32,7 +34,7 @@ TELLING = (
 )  # fmt: skip
 
 _WORTH = when_used(
-    r"^(?:Processing|Obtaining) |^\s*Collecting |subprocess-exited|status 'error'|\.\.\. error"
+    r"^(?:Processing|Obtaining) |^\s*Collecting |setup command|subprocess-exited|status 'error'|\.\.\. error"
     r"|DGX Spark|\bGB10\b"
     r"|apability|ardware limit|NVIDIA|[Nn]vidia|_C_|_cuda|rocm|ROCM|[Gg]e[Ff]orce|Tesla|Quadro|RTX|rtx|[Vv]ersion"
     r"|[Tt]orch|riton|GPU|gpu|entry function|CUDA arch|显卡|raphics card|\b[AHLVPBT]\d{1,3}\b|\b[Gg][Tt][Xx]"
@@ -106,7 +108,7 @@ _GUESSED = when_used(
     r"|pyg\.org/whl/torch-(?P<listed>\d\.\d{1,2}\.\d)\+"  # the list that somebody chose for the torch that is there
 )
 _TORCH_THERE, _SUBJECT, _AT_USE = "package.torch.version", "subject.package", "log.built_at_use"
-_BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|pip-|sdists|Guessing|likely indicates")
+_BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|setup command|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
 #: In such lines versions are required or offered, not found.
@@ -145,13 +147,12 @@ class Clues:
         self._shown = ""
         #: Torch -> packages that an installer says are made for it, and that it is not there.
         self._pins: dict[str, dict[str, int]] = {}
-        self._steps = Steps()
+        self._steps, self._in_place = Steps(), BuiltInPlace()
         #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
         self._listed: dict[str, int] = {}
         self._asked = False
         self._beside = BuiltBeside()
-        #: What an installer put in or found there; what is said of the package elsewhere goes before.
-        self._installed: dict[str, tuple[str, str, int]] = {}
+        self._installed = Installed()
         #: Told by the interpreter that ran; a list in the same log may be another one's.
         self._running: dict[str, tuple[str, int]] = {}
 
@@ -164,6 +165,7 @@ class Clues:
         for name, value in () if refused else self._around.told(text):
             self._tell(name, value, line.number)
         self._done.see(text, line.number)
+        self._in_place.see(text, line.number)
         if engine_name := engine_of(line):
             self._tell(ENGINE, engine_name, line.number)
         if shown := _SHOWN.match(text):
@@ -174,8 +176,7 @@ class Clues:
         question, self._asked = self._asked, _ASKED_OF_TORCH.search(text) is not None
         if question and (answer := _ANSWERED.match(text)):
             self._package("torch", answer["version"], line.number)
-        for name, version in installed_in(text):
-            self._installed[name] = (name, version, line.number)
+        self._installed.see(text, line.number)
         if text in self._seen or not _WORTH.search(text):
             return
         if len(self._seen) < _MOST_SEEN:
@@ -269,8 +270,10 @@ class Clues:
 
     def facts(self, log: str) -> Iterator[Fact]:
         """The facts without contradictions."""
-        if len(self._handled) == 1:
-            self._told.setdefault(_SUBJECT, self._handled)
+        in_place = {} if self._steps.failed_fetched else self._in_place.found
+        for about in (self._steps.among(self._handled), in_place, self._handled):
+            if len(about) == 1:
+                self._told.setdefault(_SUBJECT, about)
         said = self._told.pop(surroundings.SAID, {})
         if said and "node.system" not in self._told and not ("Windows" in said and "node.kernel" in self._told):
             self._told["node.system"] = said
@@ -278,10 +281,8 @@ class Clues:
             self._told["node.system"] = {"Linux": self._told["node.kernel"]["WSL2"]}
         if environments := self._told.get("python.environment"):
             self._told["python.environment"] = surroundings.one_environment(environments)
-        if BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
+        if self._steps.failed_fetched or BY_NAME.keys() & self._told.get(_SUBJECT, {}).keys():
             self._told.pop(FOLDER, None)  # a known package that fails may be one that the folder's package asks for
-        if self._steps.failed_fetched:
-            self._told.pop(FOLDER, None)
         if folders := self._told.get(FOLDER):
             last = max(folders, key=folders.__getitem__)
             self._told[FOLDER] = {last: folders[last]}
@@ -289,9 +290,11 @@ class Clues:
             self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:
             self._told[_TORCH_THERE] = dict(self._listed)
-        for name, version, number in self._installed.values():
+        for name, (version, number) in self._installed.releases.items():
             if name in BY_NAME and f"package.{name}.version" not in self._told:
                 self._package(name, version, number)
+        if said := self._installed.said:
+            yield _known(INSTALLED, tuple(said), log, min(said.values()))
         self._told.update(by_its_release(self._told) if programs.PROGRAM not in self._told else {})
         self._told.update(devices.agreed(self._told))
         told = self._told.get(programs.PROGRAM, {})

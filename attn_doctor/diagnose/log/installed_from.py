@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
+from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_patterns import when_used
 
 #: What an installer was told to install, where it is a repository.
@@ -20,7 +21,7 @@ _FILE = when_used(
 FOLDER = "log.source_folder"
 #: What pip fetched, its step that failed before anything was built, and the build, which names its package.
 _STEPS = when_used(
-    r"^\s*(?P<fetched>Collecting (?!git\+)[A-Za-z])|(?P<failed>subprocess-exited-with-error"
+    r"^\s*Collecting (?!git\+)(?P<fetched>[A-Za-z][\w-]{0,60})|(?P<failed>subprocess-exited-with-error"
     r"|finished with status 'error'|\.\.\. error\s*$)|(?P<built>Building (?:wheel|editable) for )"
 )
 _STEP_SIGNS = ("Collecting ", "subprocess-exited", "status 'error'", "... error", "Building ")
@@ -55,7 +56,10 @@ class Steps:
         self._last = ""
         self.failed_fetched = False
         """The first step that failed was of a package that pip had fetched after it read the folder."""
+        self.failed = ""
+        """The package whose first step failed: the one that pip fetched last before it."""
         self._failed = False
+        self._fetched = ""
 
     def see(self, text: str, *, folder: bool) -> None:
         """Reads one line; `folder`: it names a folder that is installed."""
@@ -63,7 +67,12 @@ class Steps:
             self._last = "folder"
         elif any(sign in text for sign in _STEP_SIGNS) and (step := _STEPS.search(text)):
             if step["failed"]:
-                self.failed_fetched = self.failed_fetched or (not self._failed and self._last == "fetched")
+                if not self._failed and self._last == "fetched":
+                    self.failed_fetched, self.failed = True, self._fetched
                 self._failed = True
             elif step.lastgroup:
-                self._last = step.lastgroup
+                self._last, self._fetched = step.lastgroup, canonical_name(step["fetched"] or "")
+
+    def among(self, handled: Mapping[str, int]) -> dict[str, int]:
+        """The package that failed, where it is one of these, with its line."""
+        return {self.failed: handled[self.failed]} if self.failed in handled else {}

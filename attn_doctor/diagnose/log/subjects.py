@@ -73,7 +73,9 @@ _OF_A_BUILD = when_used(
 _BUILDER = when_used(r"torch[/\\]utils[/\\](?:cpp_extension|_cpp_extension_versioner|hipify/\w+)\.py$")
 _SETUP = when_used(r"(?P<folder>[\w.+@~-]{2,120})[/\\]setup\.py\b")
 #: `flash-attn_4a21…` is pip's folder for unpacking flash-attn, `flash_attn-2.8.3` that of an sdist.
-_NAMELESS = when_used(r"pip-req-build-")
+_NAMELESS = when_used(r"pip-req-build-|src$|[0-9a-f]{7,40}$")
+#: uv unpacks an sdist into a folder src, below the package and its release.
+_OF_UV = when_used(r"[/\\]sdists-v\d{1,2}[/\\](?:pypi|index[/\\]\w{1,40})[/\\](?P<package>[\w.-]{2,60})[/\\]")
 _UNPACKED = when_used(r"_[0-9a-f]{16,64}$|-\d[\w.+]*$")
 _CLASS_BEFORE = when_used(r"(?:[\w.]{1,80}: |\[[^\]\n]{1,40}\]:? |!+ )*")
 _CLASS = when_used(r"(?P<module>[a-z_]\w+)\.[\w.]*[A-Z]\w+$")
@@ -89,6 +91,7 @@ _BUILD = when_used(
     r"|likely indicates that `(?P<hinted>[\w.-]{2,60}\w)@"
     r"|Guessing wheel URL: \S{1,200}/(?P<guessed>[\w.]{2,60})-\d"
     r"|`(?P<fails>[\w.-]{2,60}\w)` fails to (?:build|install|compile)"
+    r"|\berror in (?P<setup>[A-Za-z][\w.-]{1,60}) setup command"
     r"|^(?:Processing|Obtaining file://) ?/\S{0,200}/(?P<checkout>[\w-]{2,60})/?$"
 )
 #: Lines of a build at first use that is under way.
@@ -112,6 +115,12 @@ _INSTALLED = when_used(
     r"|\binstall(?:ing)? (?=[Ff]lash|[Xx]formers))"
     r"(?P<module>[A-Za-z][\w-]{1,60})"
 )
+#: What stands behind it in the same command: of several packages the command does not tell which one failed.
+_REST = when_used(
+    r"(?:[\[=<>~!][^\s;&|]{0,60})?[\"']?(?: (?!(?:and|but|or|fails?|failed|with|in|on|for|to|then|using|gives?|is|from"
+    r"|as|into|it|I|when|because|returns?|works?|does|has|error)\b)[^\s;&|#]{1,120}){0,20}"
+)
+_OTHERS = when_used(r"(?<= )[\"']?([A-Za-z][\w-]{1,60})(?=[\s\[=<>~!\"']|$)")
 #: Installed and imported everywhere: no evidence about a message.
 _COMMON = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "einops", "triton"})
 TELLING = (
@@ -157,8 +166,10 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
     frames = [path for path, _ in unit.frames]
     for path in (*reversed(frames), message):
         setup = _SETUP.search(path)
+        if setup and (of_uv := _OF_UV.search(path)):
+            return distribution_of(of_uv["package"].replace("-", "_"))
         if setup and not _NAMELESS.match(setup["folder"]):
-            return _unpacked(setup["folder"])
+            return unpacked(setup["folder"])
     missing = _MODULE.search(message)
     if missing and (name := next(filter(None, missing.groups()))).partition(".")[0] not in _CARRIERS:
         part = PARTS.get(name)
@@ -271,6 +282,16 @@ def named_in(message: str) -> str | None:
     return _first_named(message)
 
 
+def every_named(text: str) -> set[str]:
+    """The distributions that a text names, each by its own name; flash-attn is not meant where flash-attn-3 is."""
+    found = [(met.start(), met.end(), name) for step in _NAMED[:3] for one, name in step for met in one.finditer(text)]
+    return {
+        name
+        for start, end, name in found
+        if not any(one <= start and end <= last and last - one > end - start for one, last, _ in found)
+    }
+
+
 def _first_named(text: str, *, at_the_start: bool = False) -> str | None:
     """The package that is named first; of those that begin at one place, the longest."""
     for number, step in enumerate(_NAMED):
@@ -288,9 +309,14 @@ def handled_in(text: str) -> Iterator[str]:
     """The known package that a line imports, installs, or calls the compiled module of: a later message may be about
     it.
     """
-    found = _IMPORTED.match(text) or _INSTALLED.search(text) if any(map(text.__contains__, _HANDLING)) else None
-    if found:
-        name = distribution_of((found["module"]).replace("-", "_"))
+    of_import = any(map(text.__contains__, _HANDLING))
+    imported = _IMPORTED.match(text) if of_import else None
+    asked = _INSTALLED.search(text) if of_import and imported is None else None
+    modules = [found["module"] for found in (imported, asked) if found]
+    if asked and (rest := _REST.match(text, asked.end())):
+        modules += _OTHERS.findall(rest[0])
+    for module in modules:
+        name = distribution_of(module.replace("-", "_"))
         if name in BY_NAME and name not in _COMMON:
             yield name
     part = _PART.match(text) if "import _" in text else None
@@ -310,10 +336,13 @@ def builds_in(text: str) -> Iterator[str]:
             if (name := distribution_of(found["inner"])) in BY_NAME and name not in _COMMON:
                 yield name
         else:
-            yield _unpacked(next(filter(None, found.groups())))
+            folder = next(filter(None, found.groups()))
+            of_uv = _OF_UV.search(text) if found["unpacked"] else None
+            if of_uv or not _NAMELESS.match(folder):
+                yield unpacked(of_uv["package"] if of_uv else folder)
 
 
-def _unpacked(folder: str) -> str:
+def unpacked(folder: str) -> str:
     """The distribution that is built in a folder of this name."""
     name = _UNPACKED.sub("", folder)
     return _SOURCES.get(name) or distribution_of(name.replace("-", "_"))

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from packaging.requirements import InvalidRequirement, Requirement
 
 from attn_doctor.diagnose.conditions import answer_all
+from attn_doctor.diagnose.log.said_installed import INSTALLED
+from attn_doctor.diagnose.log.subjects import every_named
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Remedy, Safety, Verdict
@@ -33,17 +35,21 @@ _SAID_MISSING = when_used(
     r"(?:[Pp]ackage|[Ll]ibrary) [`'\"]?(?P<package>[A-Za-z][\w-]{2,60})[`'\"]? (?:seems to be not|is not|was not)"
     r" (?:installed|found|available)"
     r"|\bnot installed\b[^\n]{0,60}\bpip3? install [`'\"]?(?P<typed>[A-Za-z][\w-]{2,60})"
+    r"|\b[Pp]lease (?:pip3? |re)?install (?:the )?[`'\"]?(?:pip3? install )?(?P<asked>[A-Za-z][\w-]{2,60})"
+    r"|(?P<absent>\b[A-Za-z][\w -]{2,60}?)[`'\"]? (?:package |library |module )?(?:is|was) not installed\b"
 )
 #: An installer's words: there is no such release, wherever it is to go.
 _OFFERED = when_used(r"No matching distribution|Could not find a version")
 _SUBJECT = FactName.parse("subject.package")
+_INSTALLED = FactName.parse(INSTALLED)
 _CLAIMS_IT = "not installed"
+_MAYBE = "not installed for the Python that runs, or does not load"
 _HIDDEN = (
-    "The log names {package} {version} as installed: its import fails and the program hides why, or another Python "
+    "The log {says}: its import fails and the program hides why, or another Python "
     "runs. Import it alone with the Python that runs"
 )
 _ELSEWHERE = (
-    "The log names {package} {version} as installed: the Python that runs it is another one, or was not started anew "
+    "The log {says}: the Python that runs it is another one, or was not started anew "
     "since. Compare the two, and install with the one that runs"
 )
 _HOW = (
@@ -71,17 +77,18 @@ def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recip
     if any(path == _OF_A_BUILDER for path, _ in unit.frames):
         return recipe  # an isolated build sees nothing of what is installed
     package, found = _missing(recipe, facts, unit.message)
-    told = facts.fact(FactName("package", package, "version"))
-    if not package or not isinstance(told.state, Known) or told.origin is Origin.PROBED:
+    says = _says(package, facts, unit)
+    if not says:
         return recipe
+    title = recipe.title.replace(_CLAIMS_IT, _MAYBE, 1) + f" (the log {says})" * (_CLAIMS_IT in recipe.title)
+    in_log = recipe.title_in_log.replace(_CLAIMS_IT, _MAYBE, 1)
+    recipe = replace(recipe, title=title, title_in_log=in_log)
     if any(one.id in _ITS_OWN and answer_all(one.when, facts) is Verdict.HOLDS for one in recipe.remedies):
         return recipe
-    if any(told.how.startswith(f"line {line.number} of ") for line in unit.lines):
-        return recipe
-    module = BY_NAME[package].module if package in BY_NAME else package.replace("-", "_")
+    module = _module(package)
     look = RecipeRemedy(
         id=IN_THE_PYTHON_THAT_RUNS,
-        title=(_ELSEWHERE if found else _HIDDEN).format(package=package, version=told.state.value),
+        title=(_ELSEWHERE if found else _HIDDEN).format(says=says),
         safety=Safety.DISPLAY_ONLY,
         why_this_safety="It only looks.",
         actions=(
@@ -92,10 +99,24 @@ def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recip
         ),
         when=(),
     )
-    title = recipe.title
-    if _CLAIMS_IT in title:
-        title = f"{title} for the Python that runs, or does not load (the log names {package} {told.state.value})"
-    return replace(recipe, title=title, remedies=(look, *recipe.remedies))
+    return replace(recipe, remedies=(look, *recipe.remedies))
+
+
+def _says(package: str, facts: FactSet, unit: Unit) -> str:
+    """How the log says that a package is installed: with a release, or in words alone; empty where it does not."""
+    told = facts.fact(FactName("package", package, "version")) if package else None
+    if told and isinstance(told.state, Known):
+        if told.origin is Origin.PROBED or any(told.how.startswith(f"line {one.number} of ") for one in unit.lines):
+            return ""
+        return f"names {package} {told.state.value} as installed"
+    said = facts.value(_INSTALLED)
+    module = _module(package)
+    there = isinstance(said, tuple) and any(_module(str(one)) == module for one in said)
+    return f"says that {package} is installed" if package and there else ""
+
+
+def _module(package: str) -> str:
+    return BY_NAME[package].module if package in BY_NAME else package.replace("-", "_")
 
 
 def _missing(recipe: Recipe, facts: FactSet, message: str) -> tuple[str, bool]:
@@ -105,7 +126,13 @@ def _missing(recipe: Recipe, facts: FactSet, message: str) -> tuple[str, bool]:
     if found := _NOT_FOUND.search(message):
         return _distribution(found["module"]), True
     if said := _SAID_MISSING.search(message):
-        return _distribution(said["package"] or said["typed"]), False
+        word = next(filter(None, said.groups()))
+        named = every_named(word)
+        name = next(iter(named)) if len(named) == 1 else _distribution(word)
+        if name in BY_NAME and not named and word.replace("-", "_") != _module(name):
+            return "", False  # a part of it, which may be installed apart
+        if name in BY_NAME or not (said["asked"] or said["absent"]):  # any word may stand there
+            return name, False
     subject = facts.text(_SUBJECT)
     claims = _CLAIMS_IT in recipe.title and recipe.family is None and "No module named" not in message
     return (subject if claims and subject else ""), False

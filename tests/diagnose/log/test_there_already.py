@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attn_doctor.diagnose.log.causes import explain_text
-from attn_doctor.diagnose.log.done import installed_in
+from attn_doctor.diagnose.log.said_installed import installed_in, said_installed_in
 from attn_doctor.diagnose.log.there_already import changes_nothing
 from attn_doctor.model.facts import Fact, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Finding, ProposedAction, Remedy, Safety
@@ -68,6 +68,13 @@ def test_what_is_met_comes_last() -> None:
         ("Successfully installed xformers-0.0.27\nModuleNotFoundError: No module named 'xformers'", "xformers 0.0.27"),
         ("triton 2.3.1\nModuleNotFoundError: No module named 'triton.language.extra'", ""),  # a part of what is there
         ("ModuleNotFoundError: No module named 'xformers'", ""),
+        ("I installed flash-attn.\nImportError: Please install flash-attn to use this", "flash-attn"),
+        ("I already have flash attention installed\nImportError: Flash Attention V2 is not installed.", "flash-attn"),
+        ("Requirement already satisfied: einops in /v\nModuleNotFoundError: No module named 'einops'", "einops"),
+        ("我已经安装了 xformers\nModuleNotFoundError: No module named 'xformers'", "xformers"),
+        ("flash-attn is installed\nImportError: dropout_layer_norm is not installed", ""),  # which is a package apart
+        ("I installed flash-attn\nModuleNotFoundError: No module named 'xformers'", ""),
+        ("Make sure xformers is installed\nModuleNotFoundError: No module named 'xformers'", ""),
         ("triton is not installed, it is required\nERROR: No matching distribution found for triton==2.3.0", ""),
     ],
 )
@@ -75,6 +82,7 @@ def test_what_is_installed_and_missing_is_in_another_python(log: str, package: s
     leads = first(log).remedies[0]
     assert (leads.id == "in-the-python-that-runs") == bool(package)
     assert package in leads.title
+    assert not package or "does not load" in first(log).title
 
 
 @pytest.mark.parametrize(
@@ -108,3 +116,32 @@ def test_an_isolated_build_sees_nothing_of_what_is_installed() -> None:
 
     assert finding.id == "build-isolation-no-torch"
     assert "another one" not in finding.remedies[0].title
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("I've already installed both xformers and flash-attn, but torch fails", ["flash-attn", "xformers"]),
+        ("I installed vLLM, flashinfer is missing", ["vllm"]),
+        ("even after installing sageattention 2.2.0 it says not", ["sageattention"]),
+        ("I already have Flash Attention installed", ["flash-attn"]),
+        ("pip install flash-attn succeeded", ["flash-attn"]),
+        ("flash_attn has been installed successfully", ["flash-attn"]),
+        ("Requirement already satisfied: flash-attn in /opt/v", ["flash-attn"]),
+        ("我用pip安装了flash_attn==2.5.8", ["flash-attn"]),
+        ("flash-attn已经装好了，还是报错", ["flash-attn"]),
+        ("Make sure you have correctly installed flash-attn", []),
+        ("How do I know whether I have installed flash_attn?", []),
+        ("I need to have xformers installed", []),
+        ("Is flash-attn installed?", []),
+        ("I have installed all requirements except xformers", []),
+        ("flash-attn was installed but it failed to build", []),
+        ("it works without flash-attn installed", []),
+        ("xformers is not installed", []),
+        ("没有安装 flash-attn", []),
+        ("请确保已安装 flash-attn", []),
+        ("xformers安装失败", []),
+    ],
+)
+def test_who_wrote_it_says_what_is_there(line: str, told: list[str]) -> None:
+    assert sorted({*said_installed_in(line)}) == told

@@ -1,0 +1,119 @@
+"""Reads which packages a log says are installed: an installer with their releases, and whoever wrote it in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attn_doctor.diagnose.log.subjects import every_named
+from attn_doctor.model.package_versions import canonical_name
+from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
+from attn_doctor.quick_patterns import when_used
+
+#: The fact that names them.
+INSTALLED = "log.installed"
+#: Kept for one log.
+_MOST = 40
+#: Texts of which one stands in every line that is read.
+SIGNS = ("nstall", "already satisfied", "装")
+#: What pip says it put in, or found in its place.
+_PUT_IN = when_used(r"^\s*Successfully installed (?P<all>\S[^\n]{0,4000})")
+_PUT = when_used(r"(?P<name>[A-Za-z][\w.]*(?:-[A-Za-z][\w.]*)*)-(?P<version>\d[\w.+!]*)(?= |$)")
+_FOUND_THERE = when_used(
+    r"^\s*Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{1,60})[^\n(]{0,60}? in \S[^\n]{0,300} "
+    r"\((?P<version>\d[\w.+]*)\)\s*$"
+)
+_FOUND = when_used(r"\bRequirement already satisfied:? (?P<what>[A-Za-z][\w.-]{1,60})")
+_HOW = r"(?: (?:already|just|also|even|successfully|correctly|properly|manually|definitely|both|all|now|indeed)){0,3}"
+_DID = rf"\b(?:I|[Ww]e)(?:'ve|’ve| have| had)?{_HOW} (?:uninstalled and )?(?:re)?i"
+_ZH = r"(?:pip3?|conda|uv)?(?:成功|正确|正常)? ?(?:安装|装)"
+_THING = r"[A-Za-z][\w .=、和+-]{1,60}?) ?(?:库|包)?(?:我|也)?"
+#: Whoever says it did it, or finds it there: the names stand behind the verb,
+_BEHIND = (
+    rf"(?:^\W{{0,4}}[Ii]|{_DID})nstalled{_HOW} (?P<what>[^\n]{{1,160}})",
+    rf"\b(?:I|[Ww]e) did{_HOW} (?:re)?install (?P<what>[^\n]{{1,160}})",
+    r"\b(?:[Aa]lready|[Hh]ave|[Ss]uccessfully|[Cc]orrectly) (?:re)?installed (?P<what>[^\n]{1,160})",
+    r"\b(?:[Aa]fter|[Dd]espite) (?:having )?(?:re)?install(?:ing|ed) (?P<what>[^\n]{1,160})",
+    r"\bpip3? (?:list|freeze|show)`?(?: also)? (?:shows?|lists?|has|displays|confirms) (?P<what>[^\n]{1,100})",
+    rf"(?:已经?|成功|明明|确实|我[也都是]?)(?:已|用)?经? ?{_ZH}[好上]?了?(?:的是)? ?(?P<what>[A-Za-z][^\n。]{{1,80}})",
+    r"(?:^|[，。,；\s])(?:安装|装)了 ?(?P<what>[A-Za-z][^\n。；;]{1,80})",
+)
+_WENT = r"succe\w{1,8}|worked|works|went (?:fine|well|through)|completed?|finished"
+#: or before it.
+_BEFORE = (
+    rf"\b(?:have|has|had|[Ww]ith) (?P<what>[^\n.;:]{{2,80}}?){_HOW} installed\b(?! in order)",
+    rf"(?P<what>[^\n.;:,]{{2,80}}?),? (?:is|are|was|were|has been|have been|got){_HOW} (?:re)?installed\b",
+    r"(?P<what>[^\n.;:,]{2,80}?) installed (?:successfully|fine|correctly|just fine|ok\b|OK\b|without)",
+    rf"\b(?:pip3? install|[Ii]nstall(?:ation)? of) (?P<what>[^\n.;:,]{{2,80}}?)`? (?:has |was |is )?(?:{_WENT})\b",
+    rf"(?P<what>{_THING}(?:都|明明|确实|已经?|成功)(?:已经?)?{_ZH}",
+    rf"(?P<what>{_THING}(?:都)?{_ZH}(?:好|上|成功)",
+)
+_SAYS = (*((when_used(one), False) for one in _BEHIND), *((when_used(one), True) for one in _BEFORE))
+#: The sentence goes on with something else.
+_ENDS = when_used(
+    r"\b(?:but|however|though|although|while|yet|when|then|because|so|to|for|except|besides|without|still|not|after|"
+    r"before|via|using|by|following)\b|[.!?;](?=\s|$)|[，。；！？]|(?:但|可是|不过|然后|之后|以后|后|还是|仍)"
+    r"|, (?=[^,\n]{1,40}?\b(?:is|are|was|does|do|has|fails?|can)\b)"
+    r"|\band (?:I|it|we|the|still|now|tried|get|got|run|ran|when|then)\b|n['’]t\b"
+)
+#: It is asked for, asked, or denied.
+_DOUBT = when_used(
+    r"(?:n['’]t\b|\b(?:not|never|[Ii]f|[Ww]hen|[Ww]hether|[Uu]nless|[Uu]ntil|[Oo]nce|sure|[Cc]heck|[Ee]nsure|[Vv]erify"
+    r"|[Nn]eeds?|[Rr]equires?|[Pp]lease|[Ss]hould|[Mm]ust|[Hh]ow|[Cc]ould|[Cc]an|[Oo]nly|[Aa]ssum\w{1,5}|[Nn]o|[Bb]efore"
+    r"|[Dd]o(?:es)? (?:I|you|we|it)|[Yy]ou|[Ww]ould|[Ff]ail\w{0,3}|\w{0,40}(?:Error|Exception|Warning)|WARNING)\b"
+    r"|没|未|不|无法|是否|如果|请|需|怎么|如何|确保|检查|必须)[^.。，,;；]{0,80}$"
+)
+#: What follows takes it back.
+_TAKEN_BACK = when_used(
+    r"^(?:[^.\n]{0,40}\?|[^.\n]{0,20}\b(?:but it (?:fail|error)|only (?:on|for|if)|or not)"
+    r"|[^，。\n]{0,8}(?:失败|不成功|吗))"
+)
+_TOKEN = when_used(r"(?<![\w./\\-])[A-Za-z][\w-]{2,60}(?![\w/\\])", re.ASCII)
+
+
+def installed_in(text: str) -> Iterator[tuple[str, str]]:
+    """Distribution and release that an installer says are there from now on, or were there before."""
+    if "uccessfully installed" in text and (put := _PUT_IN.match(text)):
+        for one in _PUT.finditer(put["all"]):
+            yield canonical_name(one["name"]), one["version"]
+    elif "already satisfied" in text and (there := _FOUND_THERE.match(text)):
+        yield canonical_name(there["name"]), there["version"]
+
+
+def said_installed_in(text: str) -> Iterator[str]:
+    """Known distributions, and those of a name that no word has, that a line says are installed."""
+    if found := _FOUND.search(text):
+        yield canonical_name(found["what"])
+        return
+    for pattern, verb_behind in _SAYS:
+        for said in pattern.finditer(text):
+            before = text[: said.end("what") if verb_behind else said.start("what")]
+            if not (_DOUBT.search(before) or _TAKEN_BACK.match(text[said.end() :])):
+                yield from _names(_ENDS.split(said["what"])[-1 if verb_behind else 0])
+
+
+def _names(what: str) -> Iterator[str]:
+    yield from every_named(what)
+    for token in _TOKEN.findall(what):
+        name = canonical_name(distribution_of(token.replace("-", "_")))
+        if name in BY_NAME or "-" in name:
+            yield name
+
+
+class Installed:
+    """Collects them for one log."""
+
+    def __init__(self) -> None:
+        self.releases: dict[str, tuple[str, int]] = {}
+        """What an installer put in or found there, with the line; what is said of it elsewhere goes before."""
+        self.said: dict[str, int] = {}
+        """All that is said to be there, and the line that says so first."""
+
+    def see(self, text: str, number: int) -> None:
+        """Reads one line."""
+        if not any(map(text.__contains__, SIGNS)):
+            return
+        for name, version in installed_in(text):
+            self.releases[name] = (version, number)
+        for name in said_installed_in(text[:1000]) if len(self.said) < _MOST else ():
+            self.said.setdefault(name, number)
