@@ -584,6 +584,7 @@ TERMS: tuple[Term, ...] = (
         ("log.image", _T, "NVIDIA, where the log was written in one of NVIDIA's containers with torch"),
         ("log.compose", _T, "docker compose, where the log or who wrote it names it"),
         ("log.container", _T, "Docker or Apptainer, where the log was written in an image, or while one was built"),
+        ("log.image_build", _T, "image build, where the log is of an image that is built, without a GPU; or started"),
         ("log.pip", _T, "how pip is called in the environment of the log, where that is known"),
         ("log.device_wanted", _T, "cpu, where the log's writer asks for it"),
         ("log.header", _T, "the header that a compiler did not find"),
