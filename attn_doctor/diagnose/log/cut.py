@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from attn_doctor.diagnose.log.said_before import add_with_what_was_said, under_its_title
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -99,17 +100,11 @@ class _Cutter:
                 unit = self._traceback()
                 chain = chain + 1 if linked else 0
                 linked = False
-                unit = replace(unit, depth=chain)
-                if not unit.exception and made and _belongs(made[-1], unit):
-                    made[-1] = replace(
-                        unit, lines=(*made[-1].lines, *unit.lines), exception=made[-1].exception, message_at=0
-                    )
-                else:
-                    made.append(unit)
+                add_with_what_was_said(made, replace(unit, depth=chain))
             else:
                 linked = False
                 made.append(self._other())
-        return _under_its_title(made)
+        return under_its_title(made)
 
     def _traceback(self) -> Unit:
         taken: list[Line] = []
@@ -270,24 +265,6 @@ class _Cutter:
 
 def _is_frame(text: str) -> bool:
     return ("line " in text or ".py:" in text or " in " in text) and _FRAME.match(text) is not None
-
-
-def _belongs(message: Unit, frames: Unit) -> bool:
-    """True for a message directly above frames that have none of their own: pasted in reverse order."""
-    return message.kind is UnitKind.MESSAGE and bool(message.exception) and 0 < frames.first - message.last <= 2
-
-
-def _under_its_title(made: list[Unit]) -> list[Unit]:
-    """The same with the first message, where it is the only exception, as what ended the only traceback: a report's
-    title says the error, and what is pasted below it was cut off before.
-    """
-    told = [unit for unit in made if unit.exception]
-    cut_off = [unit for unit in made if unit.frames and not unit.exception]
-    if len(told) != 1 or len(cut_off) != 1 or told[0] is not made[0] or made[0].kind is not UnitKind.MESSAGE:
-        return made
-    title, frames = made[0], cut_off[0]
-    whole = replace(frames, lines=(*title.lines, *frames.lines), exception=title.exception, message_at=0)
-    return [whole, *(unit for unit in made[1:] if unit is not frames)]
 
 
 def _indent(text: str) -> int:

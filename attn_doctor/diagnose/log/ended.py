@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attn_doctor.diagnose.log.said_before import SAYS_IT, with_reported_exceptions
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -54,7 +55,7 @@ def completed(lines: Sequence[Line], *, whole: bool = False) -> list[Line]:
     `whole`: they are all of a short log. Then its last line is its end, and no end of a window: a known message that it
     begins is ended, and a traceback that stops there is said to.
     """
-    made = _with_missing_headers(_with_a_whole_end(lines))
+    made = with_reported_exceptions(_with_missing_headers(_with_a_whole_end(lines)))
     return _with_the_end_of_a_traceback(_with_a_known_end(made)) if whole else made
 
 
@@ -78,7 +79,7 @@ def _with_the_end_of_a_traceback(lines: list[Line]) -> list[Line]:
         told.pop()
     if len(told) < 2 or not _FRAME.match(lines[told[-2]].text) or not lines[told[-1]].text.startswith("  "):
         return lines
-    if any(_SAYS_WHY.search(line.text[:200]) for line in lines):
+    if any(_SAYS_WHY.search(line.text[:200]) or SAYS_IT.match(line.text) for line in lines):
         return lines
     code = lines[told[-1]]
     return [

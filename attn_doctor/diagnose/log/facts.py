@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.built_beside import BuiltBeside
 from attn_doctor.diagnose.log.built_in_place import BuiltInPlace
+from attn_doctor.diagnose.log.compiled_calls import CompiledCalls
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
@@ -141,6 +142,7 @@ class Clues:
         self._told: dict[str, dict[str, int]] = {}
         self._around = Surroundings()
         self._done = Done()
+        self._calls = CompiledCalls()
         self._company = Company()
         self._seen: set[str] = set()
         self._handled: dict[str, int] = {}
@@ -166,6 +168,7 @@ class Clues:
             self._tell(name, value, line.number)
         self._done.see(text, line.number)
         self._in_place.see(text, line.number)
+        self._calls.see(line)
         if engine_name := engine_of(line):
             self._tell(ENGINE, engine_name, line.number)
         if shown := _SHOWN.match(text):
@@ -197,8 +200,6 @@ class Clues:
             stated = pattern.search(text) if sign in text else None
             if stated:
                 self._tell(name, stated["value"], line.number)
-        for name, value in in_paths(text):
-            self._tell(name, value, line.number)
         found_version = DRIVER_SPEAKS.search(text)
         if found_version:
             number = int(found_version["number"])
@@ -230,7 +231,7 @@ class Clues:
         if engine and engine.lastgroup:
             self._package(engine.lastgroup.partition("_")[0], engine[engine.lastgroup], line.number)
         sources = [*installed_from(text)]
-        for name, value in sources:
+        for name, value in (*in_paths(text), *sources):
             self._tell(name, value, line.number)
         self._steps.see(text, folder=any(name == FOLDER for name, _ in sources))
         if pins := _PINS.search(text):
@@ -304,6 +305,8 @@ class Clues:
             self._told[programs.PROGRAM] = {program: line}
             for name, switch in programs.switches(program):
                 self._tell(name, switch, line)
+        for name, value, number in self._calls.told():
+            self._tell(name, value, number)
         if self._company.is_foreign:
             yield _known("log.foreign", True, log, 1)
         if self._company.of_learning is not None:

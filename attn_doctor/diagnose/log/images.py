@@ -1,6 +1,7 @@
 """Tells that a log was written in an image: what is installed in a running one does not last.
 
-A person then changes the file that the image is built from, or takes another tag of it.
+A person then changes the file that the image is built from, or takes another tag of it. While an image is built, no
+GPU and no driver is there, whatever the machine has.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from attn_doctor.quick_patterns import when_used
 
 CONTAINER = "log.container"
+#: Where the image is being built.
+BUILD = "log.image_build"
 _TOLD = when_used(
     r"(?P<Apptainer>\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|[\w-]\.sif\b"
     r"|/\.singularity\.d/"
@@ -15,23 +18,59 @@ _TOLD = when_used(
     r"|(?P<Docker>\b(?:docker|podman|nerdctl) (?:run|exec|build|pull|compose (?:up|run|exec|build|logs))\b"
     r"|\bdocker-compose (?:up|run|exec|build|logs)\b"
     r"|^\s*(?:=> (?:ERROR )?|#\d{1,3} (?:ERROR )?)\[[\w -]{0,30}\d{1,2}/\d{1,2}\] \w"
+    r"|^Step \d{1,3}/\d{1,3} ?: ?(?:RUN|FROM|COPY|ENV|WORKDIR|ARG)\b"
     r"|^RUN (?:--\S+ )*(?:pip3?|python3?|apt(?:-get)?|uv|git|cd|conda) |^FROM (?:[\w.-]+/)*[\w.-]+:[\w.-]+"
     r"|\bnvcr\.io/nvidia/|\bghcr\.io/\w|\bvllm/vllm-openai\b|\blmsysorg/sglang:|/\.dockerenv\b"
     r"|\b(?:[Ii]n|[Ii]nside|[Ff]rom|[Uu]sing|[Ww]ith) (?:an? |the |my |this |their |your |its |official )?(?:\w+ )?"
     r"[Dd]ocker (?:image|container)\b|\b[Ii]nside (?:of )?[Dd]ocker\b)"
 )
+#: The steps of a build; a Dockerfile may be shown for a container that runs.
+_STEP = when_used(
+    r"\s*(?:Step \d{1,3}/\d{1,3} ?: ?[A-Z]{3,10}\b|(?:=> (?:CACHED |ERROR )?|> |#\d{1,3} (?:CACHED |ERROR )?)?"
+    r"\[(?:[\w.-]{1,30} )? ?\d{1,3}/\d{1,3}\] (?:RUN|FROM|COPY|ADD|ENV|WORKDIR) )"
+)
+#: How it ends, and what people say of it.
+_BUILDS = when_used(
+    r"process \"/bin/(?:ba)?sh -[\w -]{1,20} .{1,400}\" did not complete successfully"
+    r"|The command '/bin/(?:ba)?sh -.{1,400}' returned a non-zero code|While performing build: while running engine"
+    r"|\b(?:[Dd]uring|[Ii]n|[Ww]hile|[Ww]hen|[Ff]ails?|[Ff]ailed|[Ee]rror|[Ww]ith|[Ff]rom) (?:\w+ ){0,4}"
+    r"[`'\"]?(?:[Dd]ocker|podman)(?:[- ][Cc]ompose|x| buildx)? build\b"
+    r"|\b(?:docker|podman)(?:[- ]compose| buildx)? build\b[^\n]{0,40}\b(?:fails?|failed|errors?|stops|says|gives)\b"
+    r"|\b[Bb]uilding (?:the|my|an?|this|our) (?:[Dd]ocker )?(?:image|[Dd]ockerfile)\b"
+)
+#: The image was ready: what failed then failed in its container.
+_STARTS = when_used(
+    r"\s*(?:[$#>] ?|\S{1,80}[$#] )?(?:sudo )?(?:docker|podman|nerdctl)(?:[- ]compose)? (?:run|exec|start|up)\b"
+)
 _COMPOSE = when_used(r"\b[Dd]ocker[- ][Cc]ompose\b|\bcompose\.ya?ml\b")
 #: Of these one stands in every line that it finds.
 SIGNS = (
-    *("ocker", "podman", "nerdctl", "ingularity", "pptainer", ".sif", "RUN ", "FROM ", "=> ", "] "),
+    *("ocker", "podman", "nerdctl", "ingularity", "pptainer", ".sif", "RUN ", "FROM ", "Step ", "=> ", "] "),
     *("nvcr.io", "ghcr.io", "vllm-openai", "lmsysorg"),
 )
+
+
+#: The same of what is said of a build.
+_BUILD_SIGNS = ("ocker", "podman", "nerdctl", "/bin/", "uilding ", "performing build")
 
 
 def container_in(text: str) -> str | None:
     """Docker, or Apptainer, whose images are read-only."""
     found = _TOLD.search(text, 0, 600)
     return str(found.lastgroup) if found else None
+
+
+def build_in(text: str) -> str | None:
+    """`image build` for a line of an image's build, or one that says that the image is built; another word for one that
+    starts its container: of both together nothing is known.
+    """
+    if ("] " in text or "Step " in text) and _STEP.match(text, 0, 600):
+        return "image build"
+    if not any(sign in text for sign in _BUILD_SIGNS):
+        return None
+    if _STARTS.match(text, 0, 600):
+        return "started"
+    return "image build" if _BUILDS.search(text, 0, 600) else None
 
 
 def names_compose(text: str) -> bool:

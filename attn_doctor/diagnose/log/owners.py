@@ -44,6 +44,11 @@ _CACHES = {".deep_gemm": "deep_gemm", ".tilelang": "tilelang", "tvm-ffi": "tvm_f
 _COMPILED_BY_TORCH = when_used(r"[/\\](?:torchinductor_[\w.-]+|torch_compile_cache)[/\\]")
 #: `flash-attn_4a21…` in pip's own folder is where it unpacked flash-attn.
 _UNPACKED_BY_PIP = when_used(r"[/\\]pip-(?:install|req-build)-\w+[/\\](?P<name>[\w.+-]{2,80}?)_[0-9a-f]{16,64}[/\\]")
+#: A checkout that pip copied: its own folder has no name, and what lies in it has that of the package.
+_COPIED_BY_PIP = when_used(
+    r"[/\\]pip-req-build-\w+[/\\](?!(?:csrc|src|include|third_party|build|kernels|ops)[/\\])"
+    r"(?P<name>[a-z]\w{2,60})[/\\]"
+)
 _INSTALLED = when_used(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
 _STANDARD_LIBRARY = when_used(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
 #: An environment often has the name of a package.
@@ -68,7 +73,7 @@ def owner(path: str) -> str:
         return built
     if _COMPILED_BY_TORCH.search(path):
         return "torch"
-    if unpacked := _UNPACKED_BY_PIP.search(path):
+    if unpacked := _UNPACKED_BY_PIP.search(path) or _COPIED_BY_PIP.search(path):
         return unpacked["name"].replace("-", "_")
     found = _EGG.search(path) or _INSTALLED.search(path)
     if found:

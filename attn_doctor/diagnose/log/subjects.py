@@ -44,6 +44,8 @@ _PURE = frozenset(
 _DOES_NOT_LOAD = when_used(r"undefined symbol|cannot open shared object|DLL load failed|Library not loaded")
 
 _BINARY = when_used(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
+#: The last line of a message in which an extension names itself, without a folder.
+_PLACE = when_used(r"^\s*Location: (?P<name>[A-Za-z]\w{2,60})\s*$", re.MULTILINE)
 _SOURCE = when_used(r"(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
 #: The line of a kernel's own source, as Triton's compiler names it.
 _KERNEL = when_used(r"\bloc\(\"(?P<path>[^\"\n]{2,300}\.py)\":\d+")
@@ -181,6 +183,8 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
             return name
     sources = (*reversed(list(_SOURCE.finditer(message))), *_KERNEL.finditer(message))
     paths = [(found["path"], True) for found in sources] + [(found["path"], False) for found in _PATH.finditer(message)]
+    if (place := _PLACE.search(message)) and place["name"] not in _CARRIERS:
+        return distribution_of(place["name"])
     for path, is_source in paths:
         name = compiled_at_use(path) or (owner(path) if is_source else "")
         if name == _HUB:

@@ -237,6 +237,8 @@ class Surroundings:
             yield "log.image", "NVIDIA"
         if _any_in(text, images.SIGNS) and (container := images.container_in(text)):
             yield images.CONTAINER, container
+        if build := images.build_in(text):
+            yield images.BUILD, build
         if "ompose" in text and images.names_compose(text):
             yield "log.compose", "docker compose"
         if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):

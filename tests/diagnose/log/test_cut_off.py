@@ -71,3 +71,35 @@ def test_a_header_that_the_log_shows_only_as_code() -> None:
     assert found("pip install flash-attn\n" + code + stop).id == "cutlass-submodule-empty"
     told = explain_text("pip install flash-attn\n" + code, (*bundled(), *families()), FactSet()).diagnosis.findings
     assert "cutlass-submodule-empty" not in [one.id for one in told]
+
+
+COMFYUI = "!!! Exception during processing !!! The moon has 3 craters\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (COMFYUI, "Exception: this message is not known here"),
+        (f"{COMFYUI}HIP kernel craters might be reported later.\n\n", "Exception: this message is not known here"),
+        ("Error occurred when executing KSampler:\n\nThe moon has 3 craters\n\n", "Error occurred when executing KS"),
+        (
+            "- **Exception Type:** RuntimeError\n- **Exception Message:** The moon has 3 craters\n\n## Stack Trace\n\n",
+            "RuntimeError: this message is not known here",
+        ),
+        ("!!! Exception during processing !!!\n", "The traceback ends before its exception"),
+    ],
+)
+def test_a_message_above_calls_is_what_ended_them(said: str, title: str) -> None:
+    assert found(f"torch 2.6\n{said}{CALLS}").title.startswith(title)
+
+
+def test_a_record_of_a_failure_above_calls_is_theirs() -> None:
+    told = explain_text(f"ERROR:root:{TOO_MUCH}2.00 GiB.\n{CALLS}", (*bundled(), *families()), FactSet())
+
+    assert [one.id for one in told.diagnosis.findings] == ["gpu-out-of-memory"]
+
+
+def test_a_whole_traceback_below_its_message_says_it_once() -> None:
+    told = explain_text(f"{COMFYUI}{CALLS}ValueError: The moon has 3 craters\n", (*bundled(), *families()), FactSet())
+
+    assert [one.title.partition(":")[0] for one in told.diagnosis.findings] == ["ValueError"]

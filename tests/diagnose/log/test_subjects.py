@@ -122,6 +122,8 @@ def _subject(text: str) -> object:
         ("RuntimeError: x. If so, please report an enhancement request to PyTorch.)", "torch"),
         (_HEAD + _FRAME.format("peft/a.py") + "ImportError: libx.so.13: cannot open shared object file", "The package"),
         (_HEAD + _FRAME.format("peft/a.py") + "ImportError: undefined symbol: x of xformers", "xformers"),
+        ("RuntimeError: CUDA error: x\n  Location: /t/pip-req-build-a1b2c3d4/cumesh/src/a.cu:12", "cumesh"),
+        ("RuntimeError: CUDA error: no kernel image\n  Location: flex_gemm", "flex-gemm"),
         ("/r/.cache/torch_extensions/py39_cu126 is used\nBuilding extension module cpu_lion\n" + _NINJA, "deepspeed"),
     ],
 )  # fmt: skip

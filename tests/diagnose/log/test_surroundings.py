@@ -73,6 +73,28 @@ def test_the_banner_of_a_container_names_its_maker() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "build"),
+    [
+        ("Step 7/12 : RUN pip install flash-attn", "image build"),
+        ("#12 [builder 7/12] RUN pip install flash-attn", "image build"),
+        (" => ERROR [ 8/10] RUN cd ops && sh make.sh    12.3s", "image build"),
+        (
+            'ERROR: process "/bin/sh -c python setup.py install" did not complete successfully: exit code: 1',
+            "image build",
+        ),
+        ("It fails during docker build with this:", "image build"),
+        ("$ docker run -it --gpus all my_image", "started"),
+        ("RUN pip install flash-attn", None),  # a Dockerfile, which may be shown for a container that runs
+        ("Epoch [7/12] RUNNING", None),
+        ("After docker build the image runs", None),
+    ],
+)
+def test_the_steps_of_an_image_tell_that_it_is_built(line: str, build: str | None) -> None:
+    """No GPU is there while it is; where its container was started as well, it is not known what failed."""
+    assert dict(surroundings.Surroundings().told(line)).get("log.image_build") == build
+
+
+@pytest.mark.parametrize(
     "line", [r"C:\>python -m pip install deepspeed", r"copying apex\a.py -> build\lib.win-amd64-cpython-312\apex"]
 )
 def test_a_prompt_and_a_build_folder_say_windows(line: str) -> None:
