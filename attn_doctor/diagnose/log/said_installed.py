@@ -66,7 +66,7 @@ _DOUBT = when_used(
 #: What follows takes it back.
 _TAKEN_BACK = when_used(
     r"^(?:[^.\n]{0,40}\?|[^.\n]{0,20}\b(?:but it (?:fail|error)|only (?:on|for|if)|or not)"
-    r"|[^，。\n]{0,8}(?:失败|不成功|吗))"
+    r"|\W{0,4}(?:[Ff]alse|FALSE|[Nn]o|None)\b|[^，。\n]{0,8}(?:失败|不成功|吗))"
 )
 _TOKEN = when_used(r"(?<![\w./\\-])[A-Za-z][\w-]{2,60}(?![\w/\\])", re.ASCII)
 

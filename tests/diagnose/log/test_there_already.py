@@ -138,6 +138,7 @@ def test_an_isolated_build_sees_nothing_of_what_is_installed() -> None:
         ("flash-attn was installed but it failed to build", []),
         ("it works without flash-attn installed", []),
         ("xformers is not installed", []),
+        ("flash_attn is installed: False", []),
         ("没有安装 flash-attn", []),
         ("请确保已安装 flash-attn", []),
         ("xformers安装失败", []),
