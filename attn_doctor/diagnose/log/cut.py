@@ -42,7 +42,10 @@ _ARROW = when_used(r"\s*-+> ?\d+ |\s*\d+ {2,}\S|\s{4}")
 #: Lines of a notebook's frame: numbered source, and how many frames were left out.
 _NUMBERED = when_used(r"\s*\d+ +\S|\s*\d+$|\d+ frames$")
 _OF_A_NOTEBOOK = when_used(f"{_NUMBERED.pattern}|{_EXCEPTION.pattern}")
-_WARNING = when_used(r"(?:\S.{0,300}:\d+: )?(?:\w+\.)*\w*Warning: |(?i:warning[:!]|warn: )|\*\*\* ?WARNING")
+_WARNING = when_used(
+    r"(?:\S.{0,300}:\d+: )?(?:\w+\.)*\w*Warning: |(?i:warning[:!]|warn: )|\*\*\* ?WARNING"
+    r"|(?:ld\.so: )?object '[^'\n]{1,300}' from LD_PRELOAD cannot be preloaded"  # the program starts without it
+)
 _COMPILER = when_used(
     r"\S{1,400}[:(]\d+(?:[:,]\d+)?\)?: ?(?:catastrophic |fatal |internal )?(?:error|Error)\b"
     r"|(?:nvcc|ptxas(?:-\w+)?|cicc|fatbinary|cudafe\+\+) (?:fatal|error|warning)|ptxas(?:-\w+)? |FAILED: |ninja: "

@@ -43,7 +43,10 @@ _FLAT_END = when_used(
     r'(?<=call last\):) (?=File ")|(?<=\S) (?=File "[^"]{1,300}", line \d+, in )'
     r"|(?<=\S) (?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): \S)"
 )
-_NEW_RECORD = when_used(r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d|$)')
+_NEW_RECORD = when_used(
+    r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d'
+    r"|(?:/\S{1,80}/)?(?:[\w-]{1,30}-)?ld: |collect2: |error: |$)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,10 +130,10 @@ class Weighed:
         family, rank = self.match.recipe.family, self.match.recipe.rank
         if family is None:
             said = not self._is_notice and not self.match.pattern.wrapper  # a compiler's error is no notice
+            if self.match.recipe.harmless and not failed and self.severity is Severity.INFO:
+                return 7  # also where its record calls it an error
             if failed or said or self.severity is not Severity.INFO:
                 return 0
-            if self.match.recipe.harmless:
-                return 7
             return 6 if self.facts.value(WENT_ON) is True else 3
         if failed:
             return 5 if self.match.recipe.is_of_a_grammar else 1

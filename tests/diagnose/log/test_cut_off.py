@@ -103,3 +103,13 @@ def test_a_whole_traceback_below_its_message_says_it_once() -> None:
     told = explain_text(f"{COMFYUI}{CALLS}ValueError: The moon has 3 craters\n", (*bundled(), *families()), FactSet())
 
     assert [one.title.partition(":")[0] for one in told.diagnosis.findings] == ["ValueError"]
+
+
+def test_what_the_loader_passes_over_never_leads() -> None:
+    """The program starts without a file of LD_PRELOAD: what it fails of later is its trouble."""
+    notice = (
+        "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored.\n"
+    )
+    told = explain_text(f"{notice}{TOO_MUCH}2.00 GiB.\n", (*bundled(), *families()), FactSet()).diagnosis.findings
+
+    assert [one.id for one in told] == ["gpu-out-of-memory", "ld-preload-passed-over"]

@@ -126,6 +126,13 @@ def test_one_message_of_a_usual_width_is_no_broken_line(width: int, steps: int) 
     assert [line for block in blocks(["\n".join(lines)]) for line in block.lines] == lines
 
 
+def test_what_a_linker_says_goes_on_with_no_command() -> None:
+    """A command of a usual width stands above it, and was not broken there."""
+    lines = ["g++ -shared a.o -lcuda -o build/lib/a.so".ljust(110, "x"), "/usr/bin/ld: cannot find -lcuda"]
+
+    assert [line for _, line in read("\n".join(lines))] == lines
+
+
 def test_traceback_pasted_as_one_line() -> None:
     text = (
         'Traceback (most recent call last): File "D:\\ComfyUI (1)\\nodes.py", line 22, in load run(m) ~~~^^^ '
