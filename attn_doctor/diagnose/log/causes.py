@@ -20,6 +20,7 @@ from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.plain_texts import plainly, title_of, told_plainly
 from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
+from attn_doctor.diagnose.log.replaced import start_anew_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.there_already import in_the_python_that_runs
 from attn_doctor.diagnose.log.two_packages import with_the_call
@@ -215,7 +216,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     paths = [path for path, _ in unit.frames]
     facts = with_the_call(with_what_brings_it(facts, paths, unit.message), paths, unit.message)
     recipe, facts = beside_its_partners(for_users(first.match.recipe, facts), facts, first.binding, unit.text)
-    recipe, facts = with_its_pip(in_the_python_that_runs(recipe, facts, unit), facts)
+    recipe, facts = with_its_pip(start_anew_first(in_the_python_that_runs(recipe, facts, unit), facts, unit), facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(

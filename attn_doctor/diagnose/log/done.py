@@ -61,6 +61,9 @@ _FOUND_THERE = when_used(
     r"^\s*Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{1,60})[^\n(]{0,60}? in \S[^\n]{0,300} "
     r"\((?P<version>\d[\w.+]*)\)\s*$"
 )
+#: A cell of a notebook that has an installer put packages in.
+_CELL = when_used(r"(?<!\S)[!%]\s?(?:python3? -m )?(?:uv )?pip3? install (?P<all>[^\n;&|]{1,400})")
+_NAMED = when_used(r"(?<!\S)[\"']?(?P<name>[A-Za-z][\w.-]{1,60}?)(?:\[[\w,-]{1,60}\])?(?=[\"']?(?:[=<>~!]|\s|$))")
 #: Kept for one log.
 _MOST = 40
 
@@ -105,14 +108,25 @@ def installed_in(text: str) -> Iterator[tuple[str, str]]:
         yield canonical_name(there["name"]), there["version"]
 
 
+def put_in(text: str) -> Iterator[str]:
+    """Distributions that an installer puts in, as its last line or a notebook's cell says."""
+    if "uccessfully installed" in text:
+        yield from (name for name, _ in installed_in(text))
+    elif " install " in text and (cell := _CELL.search(text)):
+        yield from (canonical_name(one["name"]) for one in _NAMED.finditer(cell["all"]))
+
+
 class Done:
-    """Collects the settings of one log."""
+    """Collects the settings of one log, and what was put in."""
 
     def __init__(self) -> None:
         self._lines: dict[str, int] = {}
+        self.put_in: dict[str, int] = {}
 
     def see(self, text: str, number: int) -> None:
         """Reads one line."""
+        for name in put_in(text) if "install" in text else ():
+            self.put_in.setdefault(name, number)
         if len(self._lines) < _MOST and any(map(text.__contains__, SIGNS)):
             for one in settings_in(text[:1000]):
                 self._lines.setdefault(one, number)

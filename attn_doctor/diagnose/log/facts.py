@@ -310,6 +310,8 @@ class Clues:
         done, first = self._done.told()
         if done:
             yield _known("log.done", done, log, first)
+        if self._done.put_in:
+            yield _known("log.put_in", tuple(self._done.put_in), log, min(self._done.put_in.values()))
         if len(self._pins) == 1 and len(packages := next(iter(self._pins.values()))) > 1:
             yield _known("log.pinned_by_several", True, log, min(packages.values()))
         for name, (running, line) in self._running.items():
