@@ -1,5 +1,5 @@
-"""A package that was replaced under the process that had imported it: half of it is of one release, half of another, and
-no message of it tells what is wrong with either. A notebook's cells do that, and an update beside a running training.
+"""A package that was replaced under the process that had imported it: half of it is of one release, half of another.
+No message of it tells what is wrong with either. A notebook's cells do that, and an update beside a running training.
 """
 
 from __future__ import annotations
