@@ -512,6 +512,7 @@ TERMS: tuple[Term, ...] = (
         ("log.data_parallel", _B, "it failed in a thread of torch's DataParallel: one process for several GPUs"),
         ("log.done", _TS, "settings that it shows as made: NAME=value, os.environ NAME=value, --flag=value"),
         ("log.installed", _TS, "distributions that its writer, or an installer, says are installed, of any release"),
+        ("log.put_in", _TS, "distributions that an installer put in, as its last line or a notebook's cell says"),
         ("log.pads", _T, "left, where the log's writer sets the padding side so"),
         ("log.keys_twice", _B, "a square mask meets twice as many keys as there are queries"),
         ("log.recomputed_longer", _B, "a checkpointed layer got a longer tensor the second time"),

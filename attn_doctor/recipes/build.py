@@ -184,6 +184,7 @@ def _log(table: dict[str, Any]) -> LogPattern:
         unless=table.get("unless"),
         nearby=table.get("nearby"),
         unless_nearby=table.get("unless_nearby"),
+        raised_by=tuple(table.get("raised_by", ())),
         of_learning=table.get("of_learning"),
         kinds=(kinds,) if isinstance(kinds, str) else tuple(kinds),
         confirms=table.get("confirms", False),

@@ -126,6 +126,9 @@ class LogPattern:
     nearby: str | None = None
     """Requires that this pattern is found close by in the same file."""
     unless_nearby: str | None = None
+    raised_by: tuple[str, ...] = ()
+    """Import names, `script` for a person's own file, `package` for any other: no match where the innermost frame is of
+    none of them; without frames it matches. Empty: of any."""
     of_learning: str | None = None
     """Many programs say it: told only where the log is of one that trains models, runs them or serves them. `shown`:
     its lines show that; `possible`: they do, or are too few to show it."""

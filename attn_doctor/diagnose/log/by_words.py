@@ -164,7 +164,7 @@ def _weighed(recipe: Recipe | None, unit: Unit, line: int, quoted: str, facts: F
     family = recipe.family if recipe is not None else None
     if recipe is None or not recipe.logs or (family is not None and not (family.ours and recipe.rank < OF_ONE_THING)):
         return None
-    if excludes(recipe, quoted):
+    if excludes(recipe, quoted, unit):
         return None
     match = Match(recipe=recipe, pattern=_NO_PATTERN, unit=unit, line=line, quoted=quoted, length=0)
     told = weigh(match, facts, log)

@@ -38,6 +38,22 @@ _NOBODYS = when_used(
     r"|(?:importlib|asyncio|concurrent[/\\]futures|multiprocessing|urllib|json)[/\\]\w+)\.py$"
 )
 
+#: Files whose functions look attributes up, or pass on a call, for the code in the frame around them.
+PASSES_ON = when_used(
+    r"torch[/\\](?:nn[/\\]modules[/\\]module|utils[/\\](?:checkpoint|_contextlib)|_dynamo[/\\]\w+)\.py"
+    r"|transformers[/\\](?:configuration_utils|utils[/\\](?:deprecation|generic|import_utils|output_capturing))\.py"
+    r"|accelerate[/\\](?:hooks|utils[/\\]operations)\.py|huggingface_hub[/\\]utils[/\\]\w+\.py|<frozen importlib"
+    # A module's own __getattr__, a class's, or a decorator around what was called.
+    r"|(?:numpy|scipy|lazy_loader)[/\\]__init__\.py|pandas[/\\]core[/\\]generic\.py|jax[/\\]_src[/\\]deprecations\.py"
+    r"|gradio[/\\]component_meta\.py|torchvision[/\\]models[/\\]_utils\.py|(?:networkx|monai)[/\\]utils[/\\]\w+\.py"
+    r"|pydantic[/\\]_migration\.py|(?:sklearn|matplotlib)[/\\](?:utils|_api)[/\\]\w+\.py"
+    r"|importlib[/\\]__init__\.py|pytorch_lightning[/\\](?:utilities[/\\]argparse|trainer[/\\]connectors[/\\]env_vars_connector)\.py"
+)
+#: Who raised, where the innermost file is nobody's but the person's: no package and no program is told by its path.
+SCRIPT = "script"
+#: In a pattern's `raised_by`: any package or program, whichever it is.
+ANY_PACKAGE = "package"
+
 
 def phase_in(text: str) -> str | None:
     """What was done when it failed: generation, evaluation or training."""
@@ -54,3 +70,27 @@ def is_own_code(paths: Iterable[str]) -> bool:
         if not owner(path) and not _NOBODYS.search(path):
             return True
     return False
+
+
+def raised_by(paths: Iterable[str]) -> str | None:
+    """Whose file the innermost frame names, but for those that only pass a call on: the import name of a package, the
+    name of a program, or `script` for the person's own; None where no frame tells. `paths`: the outermost first.
+    """
+    for path in reversed(list(paths)):
+        if "unsloth_compiled_cache" in path:
+            return "unsloth"
+        if PASSES_ON.search(path):
+            continue
+        if name := owner(path):
+            return name
+        if _NOBODYS.search(path):
+            continue
+        program = program_told(path.replace("\\", "/"))
+        return program.name if program else SCRIPT
+    return None
+
+
+def may_have_raised(names: Iterable[str], paths: Iterable[str]) -> bool:
+    """True where one of these raised, or no frame tells who did."""
+    who = raised_by(paths)
+    return who is None or who in names or (who != SCRIPT and ANY_PACKAGE in names)

@@ -21,6 +21,7 @@ from attn_doctor.diagnose.log.places import place_in
 from attn_doctor.diagnose.log.plain_texts import plainly, title_of, told_plainly
 from attn_doctor.diagnose.log.programs import for_users
 from attn_doctor.diagnose.log.remedy_order import useful_first
+from attn_doctor.diagnose.log.replaced import start_anew_first
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.there_already import in_the_python_that_runs
 from attn_doctor.diagnose.log.two_packages import with_the_call
@@ -216,8 +217,8 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     paths = [path for path, _ in unit.frames]
     facts = with_the_call(with_what_brings_it(facts, paths, unit.message), paths, unit.message)
     recipe, facts = beside_its_partners(for_users(first.match.recipe, facts), facts, first.binding, unit.text)
-    recipe = with_those_beside_it(in_the_python_that_runs(recipe, facts, unit), facts, unit)
-    recipe, facts = with_its_pip(recipe, facts)
+    recipe = start_anew_first(in_the_python_that_runs(recipe, facts, unit), facts, unit)
+    recipe, facts = with_its_pip(with_those_beside_it(recipe, facts, unit), facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(

@@ -13,7 +13,7 @@ from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_
 from attn_doctor.diagnose.log.done import Done
 from attn_doctor.diagnose.log.engines import ENGINE, by_its_release, engine_of
 from attn_doctor.diagnose.log.installed_from import FOLDER, Steps, installed_from
-from attn_doctor.diagnose.log.said_installed import INSTALLED, Installed
+from attn_doctor.diagnose.log.said_installed import Installed
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
@@ -294,8 +294,7 @@ class Clues:
         for name, (version, number) in self._installed.releases.items():
             if name in BY_NAME and f"package.{name}.version" not in self._told:
                 self._package(name, version, number)
-        if said := self._installed.said:
-            yield _known(INSTALLED, tuple(said), log, min(said.values()))
+        yield from (_known(name, value, log, number) for name, value, number in self._installed.told())
         self._told.update(by_its_release(self._told) if programs.PROGRAM not in self._told else {})
         self._told.update(devices.agreed(self._told))
         told = self._told.get(programs.PROGRAM, {})

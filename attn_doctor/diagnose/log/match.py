@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Protocol
 
+from attn_doctor.diagnose.log.calls import may_have_raised
 from attn_doctor.diagnose.log.ended import without_what_was_cut_off
 from attn_doctor.diagnose.log.hidden import FAMILIES, hides_a_package
 from attn_doctor.diagnose.log.literal_index import LiteralIndex
@@ -99,6 +100,8 @@ class Known:
         if found is None:
             return None
         text = found.string
+        if not _may_be_raised(self.pattern, [path for path, _ in unit.frames]):
+            return None
         if self._nearby and not around.holds(self._nearby):
             return None
         if self._unless_nearby and around.holds(self._unless_nearby):
@@ -196,14 +199,19 @@ class Patterns:
         return searched
 
 
-def excludes(recipe: Recipe, text: str) -> bool:
-    """True where a pattern of the recipe stands in the text beside words that say that it means something else."""
+def excludes(recipe: Recipe, text: str, unit: Unit) -> bool:
+    """True where a pattern of the recipe stands in the text beside words that say that it means something else; or all
+    that stand there are of messages which others raise than the unit's frames name.
+    """
+    standing = [pattern for pattern in recipe.logs if re.search(pattern.pattern, text, re.MULTILINE)]
+    paths = [path for path, _ in unit.frames]
     return any(
-        pattern.unless is not None
-        and re.search(pattern.unless, text, re.MULTILINE)
-        and re.search(pattern.pattern, text, re.MULTILINE)
-        for pattern in recipe.logs
-    )
+        pattern.unless is not None and re.search(pattern.unless, text, re.MULTILINE) for pattern in standing
+    ) or (bool(standing) and not any(_may_be_raised(pattern, paths) for pattern in standing))
+
+
+def _may_be_raised(pattern: LogPattern, paths: list[str]) -> bool:
+    return not pattern.raised_by or may_have_raised(pattern.raised_by, paths)
 
 
 _made: list[Patterns] = []

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log.advice import advice_in
-from attn_doctor.diagnose.log.calls import is_own_code, phase_in
+from attn_doctor.diagnose.log.calls import PASSES_ON, is_own_code, phase_in
 from attn_doctor.diagnose.log.engines import ENGINE, is_its
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
@@ -63,17 +63,6 @@ _FROM_THE_TOP = when_used(
 _REFUSED_CALL = when_used(
     r"^TypeError: .{0,200}\(\) (?:got (?:an unexpected keyword|multiple values)|takes (?:from )?\d"
     r"|missing \d+ required)"
-)
-#: Files whose functions look attributes up, or pass on a call, for the code in the frame around them.
-_PASSES_ON = when_used(
-    r"torch[/\\](?:nn[/\\]modules[/\\]module|utils[/\\](?:checkpoint|_contextlib)|_dynamo[/\\]\w+)\.py"
-    r"|transformers[/\\](?:configuration_utils|utils[/\\](?:deprecation|generic|import_utils|output_capturing))\.py"
-    r"|accelerate[/\\](?:hooks|utils[/\\]operations)\.py|huggingface_hub[/\\]utils[/\\]\w+\.py|<frozen importlib"
-    # A module's own __getattr__, a class's, or a decorator around what was called.
-    r"|(?:numpy|scipy|lazy_loader)[/\\]__init__\.py|pandas[/\\]core[/\\]generic\.py|jax[/\\]_src[/\\]deprecations\.py"
-    r"|gradio[/\\]component_meta\.py|torchvision[/\\]models[/\\]_utils\.py|(?:networkx|monai)[/\\]utils[/\\]\w+\.py"
-    r"|pydantic[/\\]_migration\.py|(?:sklearn|matplotlib)[/\\](?:utils|_api)[/\\]\w+\.py"
-    r"|importlib[/\\]__init__\.py|pytorch_lightning[/\\](?:utilities[/\\]argparse|trainer[/\\]connectors[/\\]env_vars_connector)\.py"
 )
 #: Names in a message: of several expressions the first that matches.
 _NAMED = tuple(
@@ -200,7 +189,7 @@ def _asking(unit: Unit) -> str | None:
     """
     importer = _IMPORTER.search(unit.message)
     if importer is None:
-        asking = [path for path, _ in unit.frames if not _PASSES_ON.search(path)]
+        asking = [path for path, _ in unit.frames if not PASSES_ON.search(path)]
         return owner(asking[-1]) or None if asking else None
     if _FROM_THE_TOP.search(unit.message):
         return "peft"  # transformers itself imports from its modules: what asks at its top is what it imports

@@ -10,8 +10,8 @@ from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.quick_patterns import when_used
 
-#: The fact that names them.
-INSTALLED = "log.installed"
+#: The facts that name them: all that are there, and those that came while the log was written.
+INSTALLED, PUT_IN = "log.installed", "log.put_in"
 #: Kept for one log.
 _MOST = 40
 #: Texts of which one stands in every line that is read.
@@ -23,6 +23,9 @@ _FOUND_THERE = when_used(
     r"^\s*Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{1,60})[^\n(]{0,60}? in \S[^\n]{0,300} "
     r"\((?P<version>\d[\w.+]*)\)\s*$"
 )
+#: A cell of a notebook that has an installer put packages in.
+_CELL = when_used(r"(?<!\S)[!%]\s?(?:python3? -m )?(?:uv )?pip3? install (?P<all>[^\n;&|]{1,400})")
+_NAMED = when_used(r"(?<!\S)[\"']?(?P<name>[A-Za-z][\w.-]{1,60}?)(?:\[[\w,-]{1,60}\])?(?=[\"']?(?:[=<>~!]|\s|$))")
 _FOUND = when_used(r"\bRequirement already satisfied:? (?P<what>[A-Za-z][\w.-]{1,60})")
 _HOW = r"(?: (?:already|just|also|even|successfully|correctly|properly|manually|definitely|both|all|now|indeed)){0,3}"
 _DID = rf"\b(?:I|[Ww]e)(?:'ve|’ve| have| had)?{_HOW} (?:uninstalled and )?(?:re)?i"
@@ -80,6 +83,14 @@ def installed_in(text: str) -> Iterator[tuple[str, str]]:
         yield canonical_name(there["name"]), there["version"]
 
 
+def put_in(text: str) -> Iterator[str]:
+    """Distributions that an installer puts in, as its last line or a notebook's cell says."""
+    if "uccessfully installed" in text:
+        yield from (name for name, _ in installed_in(text))
+    elif " install " in text and (cell := _CELL.search(text)):
+        yield from (canonical_name(one["name"]) for one in _NAMED.finditer(cell["all"]))
+
+
 def said_installed_in(text: str) -> Iterator[str]:
     """Known distributions, and those of a name that no word has, that a line says are installed."""
     if found := _FOUND.search(text):
@@ -108,6 +119,8 @@ class Installed:
         """What an installer put in or found there, with the line; what is said of it elsewhere goes before."""
         self.said: dict[str, int] = {}
         """All that is said to be there, and the line that says so first."""
+        self.put_in: dict[str, int] = {}
+        """What an installer put in while the log was written, and the line that says so first."""
 
     def see(self, text: str, number: int) -> None:
         """Reads one line."""
@@ -115,5 +128,13 @@ class Installed:
             return
         for name, version in installed_in(text):
             self.releases[name] = (version, number)
+        for name in put_in(text):
+            self.put_in.setdefault(name, number)
         for name in said_installed_in(text[:1000]) if len(self.said) < _MOST else ():
             self.said.setdefault(name, number)
+
+    def told(self) -> Iterator[tuple[str, tuple[str, ...], int]]:
+        """Facts with the first line that says each."""
+        for name, lines in ((INSTALLED, self.said), (PUT_IN, self.put_in)):
+            if lines:
+                yield name, tuple(lines), min(lines.values())

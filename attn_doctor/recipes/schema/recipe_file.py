@@ -132,6 +132,7 @@ class Log(Table):
     unless: Pattern | None = None
     nearby: Pattern | None = None
     unless_nearby: Pattern | None = None
+    raised_by: tuple[Annotated[StrictStr, Field(pattern=r"^[A-Za-z][\w-]*$")], ...] = ()
     of_learning: Literal["possible", "shown"] | None = None
     kind: UnitKind | tuple[UnitKind, ...] = ()
     confirms: StrictBool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.diagnose.log.calls import is_own_code, phase_in
+from attn_doctor.diagnose.log.calls import is_own_code, may_have_raised, phase_in, raised_by
 from attn_doctor.diagnose.log.shapes import heads_laid_out, is_longer_again
 
 TORCH = "/e/lib/python3.11/site-packages/torch/nn/modules/linear.py"
@@ -69,3 +69,32 @@ def test_a_cache_that_grew_is_told_by_shapes() -> None:
 )
 def test_heads_that_a_tensor_does_not_have(shape: str, size: int, told: str | None) -> None:
     assert heads_laid_out(f"RuntimeError: shape '[{shape}]' is invalid for input of size {size}") == told
+
+
+@pytest.mark.parametrize(
+    ("paths", "who"),
+    [
+        ((OWN,), "script"),
+        ((MODEL, OWN), "script"),
+        ((OWN, MODEL, TORCH), "torch"),
+        ((OWN, MODEL, TORCH.replace("linear.py", "module.py")), "transformers"),  # which only passes the call on
+        ((OWN, "/usr/lib/python3.11/threading.py"), "script"),
+        ((OWN, "/home/ann/unsloth_compiled_cache/UnslothDPOTrainer.py"), "unsloth"),
+        (("/w/ComfyUI/custom_nodes/Some-Node/nodes.py",), "ComfyUI"),
+        (("/root/.cache/huggingface/modules/transformers_modules/moon/modeling_moon.py",), "remote-code"),
+        (("<ipython-input-3-0f>",), "script"),
+        (("/usr/lib/python3.11/runpy.py",), None),
+        ((), None),
+    ],
+)
+def test_whose_file_raised(paths: tuple[str, ...], who: str | None) -> None:
+    assert raised_by(paths) == who
+
+
+def test_a_pattern_names_who_may_have_raised() -> None:
+    assert may_have_raised(["transformers"], [OWN, MODEL])
+    assert not may_have_raised(["transformers"], [MODEL, OWN])
+    assert may_have_raised(["package"], [OWN, MODEL])
+    assert not may_have_raised(["package"], [MODEL, OWN])
+    assert may_have_raised(["script"], [MODEL, OWN])
+    assert may_have_raised(["transformers"], [])
