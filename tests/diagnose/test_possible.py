@@ -278,10 +278,32 @@ OWN_FILE = (
 
 
 @pytest.mark.parametrize(
-    ("log", "first"), [(OWN_FILE, "torch-with-its-libraries"), (JETSON + OWN_FILE, "torch-of-the-jetpack")]
+    ("log", "first"),
+    [
+        (OWN_FILE, "torch-with-its-libraries"),
+        (JETSON + OWN_FILE, "torch-of-the-jetpack"),
+        ("Platform: linux-aarch64\n" + OWN_FILE, "torch-of-the-jetpack"),  # CUDA 10 on arm64
+        (f"Processing ./torch-1.10.0-cp36-cp36m-linux_aarch64.whl\n{OWN_FILE}", "torch-of-the-jetpack"),
+        ("Platform: linux-aarch64\n" + OWN_FILE.replace("10.0", "12"), "torch-with-its-libraries"),
+        (
+            "Processing ./torch-2.9.0+cu130-cp312-cp312-manylinux_2_28_aarch64.whl\n" + OWN_FILE.replace("10.0", "12"),
+            "torch-with-its-libraries",
+        ),
+        (
+            "ERROR: torch-1.4.0-cp36-cp36m-linux_aarch64.whl is not a supported wheel on this platform.\n" + OWN_FILE,
+            "torch-with-its-libraries",
+        ),
+    ],
 )
 def test_torchs_own_libraries(log: str, first: str) -> None:
     assert offered(log)[0] == first
+
+
+def test_torch_of_the_jetsons_own_index_is_possible_there() -> None:
+    none = "ERROR: Could not find a version that satisfies the requirement torch (from versions: none)"
+
+    assert "jetson-index" in offered(JETSON + none)
+    assert "jetson-index" not in offered(none)
 
 
 def test_flash_attn_for_an_older_torch_is_the_newest_with_a_wheel_for_it() -> None:

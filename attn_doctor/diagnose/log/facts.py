@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
+from attn_doctor.diagnose.log import boards, devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.built_beside import BuiltBeside
 from attn_doctor.diagnose.log.cuda_stated import CUDA_STATED, DRIVER_SPEAKS, OF_ANOTHER, STATED, another_cuda, in_paths
 from attn_doctor.diagnose.log.done import Done, installed_in
@@ -161,7 +161,7 @@ class Clues:
         self._company.see(text)
         self._beside.see(text)
         refused = ".whl" in text and _REFUSED.search(text) is not None
-        for name, value in () if refused else self._around.told(text):
+        for name, value in boards.told_in(text) if refused else (*boards.told_in(text), *self._around.told(text)):
             self._tell(name, value, line.number)
         self._done.see(text, line.number)
         if engine_name := engine_of(line):
@@ -293,6 +293,7 @@ class Clues:
             if name in BY_NAME and f"package.{name}.version" not in self._told:
                 self._package(name, version, number)
         self._told.update(by_its_release(self._told) if programs.PROGRAM not in self._told else {})
+        self._told.update(boards.agreed(self._told))
         self._told.update(devices.agreed(self._told))
         told = self._told.get(programs.PROGRAM, {})
         for name, value in self._around.ended() if told else ():
