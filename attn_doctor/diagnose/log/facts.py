@@ -294,7 +294,7 @@ class Clues:
                 self._package(name, version, number)
         self._told.update(by_its_release(self._told) if programs.PROGRAM not in self._told else {})
         self._told.update(boards.agreed(self._told))
-        self._told.update(devices.agreed(self._told))
+        devices.settle(self._told)
         told = self._told.get(programs.PROGRAM, {})
         for name, value in self._around.ended() if told else ():
             self._tell(name, value, max(told.values()))
