@@ -219,8 +219,8 @@ class Surroundings:
             yield from ((SAID, system) for system in systems.said_in(text))
         made_for, beside = None, False
         if _any_in(text, _MAY_BE):
-            if made := devices.made_in(text):
-                made_for, beside = made
+            if by := devices.made_in(text):
+                made_for, beside = by
                 yield (devices.BESIDE if beside else devices.MADE_FOR_ONE), made_for
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
