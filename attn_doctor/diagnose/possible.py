@@ -66,6 +66,8 @@ _OF_LINUX = when_used(
 )
 _NAMED = {"Windows": when_used(r"\bWindows\b|win_amd64"), "macOS": when_used(r"\bmacOS\b|\bMacs?\b|\bMPS\b")}
 _INDEX = when_used(r"download\.pytorch\.org|\binstall\b[^\n]*[ '\"]torch(?:[=<>'\" ]|$)")
+#: Where NVIDIA and its Jetson AI Lab keep the torch of these boards.
+_OF_JETSON = when_used(r"\bjetson-ai-lab\.|/compute/redist/jp/")
 
 
 def is_possible(written: RecipeRemedy, facts: FactSet, bound: Bound) -> bool:
@@ -174,7 +176,7 @@ def _takes_a_published_torch(written: RecipeRemedy) -> bool:
     return (
         any(isinstance(one, InstallWheel) or "pytorch.org" in one.advice for one in written.actions)
         or any(one.torch_backend or "torch" in map(name_of, one.requirements) for one in asked)
-        or any(map(_INDEX.search, _commands(written)))
+        or any(_INDEX.search(one) and not _OF_JETSON.search(one) for one in _commands(written))
     )
 
 

@@ -141,7 +141,8 @@ def _bundled_origin(library: str, id_: str) -> str:
 def named(folder: Path) -> tuple[Recipe, ...]:
     """Every recipe of a folder named with --recipes.
 
-    Raises BadInput when the folder does not exist or is empty, BrokenRecipe for the first faulty file.
+    Raises BadInput when the folder does not exist or is empty, BrokenRecipe for the first faulty file and for two
+    entries of one id.
     """
     if not folder.is_dir():
         raise BadInput(
@@ -156,6 +157,7 @@ def named(folder: Path) -> tuple[Recipe, ...]:
             about=f"--recipes {folder}",
             hint="Recipes lie at <library>/<trouble>/recipe.toml below it.",
         )
+    _check_ids(recipes)
     return recipes
 
 
@@ -284,7 +286,21 @@ def source(recipe: Recipe) -> str:
 def check_bundled() -> None:
     """Validates the bundled recipes, which `bundled` does not.
 
-    Raises BrokenRecipe for the first faulty file.
+    Raises BrokenRecipe for the first faulty file, and for two entries of one id.
     """
-    _read_folder(bundled_folder(), named=True)
-    _read_families(bundled_folder(), named=True)
+    folder = bundled_folder()
+    _check_ids((*_read_folder(folder, named=True), *_read_families(folder, named=True)))
+
+
+def _check_ids(recipes: Iterable[Recipe]) -> None:
+    """Raises BrokenRecipe where two entries of one folder have the same id: only one of them would be read."""
+    places: dict[str, Recipe] = {}
+    for recipe in recipes:
+        other = places.setdefault(recipe.id, recipe)
+        if other is not recipe:
+            kinds = " and ".join("a recipe" if one.family is None else "a family" for one in (other, recipe))
+            raise BrokenRecipe(
+                f"two entries have the id {recipe.id!r}, {kinds}: {other.file} and {recipe.file}",
+                about=f"id: {recipe.id}",
+                hint="Rename one of them, or join them.",
+            )

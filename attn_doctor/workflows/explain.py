@@ -12,7 +12,7 @@ from attn_doctor.diagnose.judge import judge
 from attn_doctor.diagnose.log.by_words import nearest
 from attn_doctor.diagnose.log.causes import Explained, Refuted, words_of
 from attn_doctor.diagnose.log.causes import explain as explain_scanned
-from attn_doctor.diagnose.log.devices import DEVICE, maker_of
+from attn_doctor.diagnose.log.devices import DEVICE, MADE_FOR_ONE, of_gpu
 from attn_doctor.diagnose.log.match import patterns_of
 from attn_doctor.diagnose.log.scan import Scanned, Scanner
 from attn_doctor.diagnose.log.unmet import drop_unmet
@@ -25,7 +25,7 @@ from attn_doctor.machine.files import read_input
 from attn_doctor.machine.scratch import scratch
 from attn_doctor.machine.target import examine_target
 from attn_doctor.model import exit_status
-from attn_doctor.model.facts import FactName, FactSet, Known, Origin
+from attn_doctor.model.facts import Absent, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Examined, LogRead, Near, Report
 from attn_doctor.probe import logs
@@ -39,8 +39,8 @@ from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, pick_recipes, silent
 
 _GPU_NAME = FactName.parse("gpu.0.name")
-#: What the name of a GPU of another maker than NVIDIA says besides.
-_OF_ITS_MAKER = (FactName.parse("log.made_for"), FactName.parse(DEVICE))
+#: What the name of a GPU says whatever stands in the log.
+_OF_ITS_MAKER = (DEVICE, MADE_FOR_ONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,9 +215,12 @@ def as_if_partly(base: FactSet, gpu: str | None, assumptions: tuple[str, ...]) -
     """The facts with the user's assumptions. Unlike in `check`, other facts become unknown instead of absent: an
     assumed torch does not imply that triton is missing. A GPU's name tells its maker, as a log's line does."""
     facts = assume(base if gpu is None else assume_gpu(base, named_gpu(gpu)), assumptions)
-    if maker := maker_of(facts.text(_GPU_NAME) or ""):
-        named = facts.fact(_GPU_NAME)
-        facts = facts.with_facts([replace(named, name=one, state=Known(maker)) for one in _OF_ITS_MAKER])
+    named = facts.fact(_GPU_NAME)
+    for name, value in of_gpu(facts.text(_GPU_NAME) or ""):
+        state = Absent(f"the GPU is {facts.text(_GPU_NAME)}") if value is None else Known(value)
+        # What else it tells, the log may know better: a container on a Mac is of Linux.
+        origin = named.origin if name in _OF_ITS_MAKER else Origin.DERIVED
+        facts = facts.with_facts([replace(named, name=FactName.parse(name), state=state, origin=origin)])
     return FactSet(fact for fact in facts.values() if fact.name.kind != "listed" or fact.origin is not Origin.ASSUMED)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from attn_doctor.diagnose.assume import assume
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.shelf import bundled, families
@@ -278,10 +279,32 @@ OWN_FILE = (
 
 
 @pytest.mark.parametrize(
-    ("log", "first"), [(OWN_FILE, "torch-with-its-libraries"), (JETSON + OWN_FILE, "torch-of-the-jetpack")]
+    ("log", "first"),
+    [
+        (OWN_FILE, "torch-with-its-libraries"),
+        (JETSON + OWN_FILE, "torch-of-the-jetpack"),
+        ("Platform: linux-aarch64\n" + OWN_FILE, "torch-of-the-jetpack"),  # CUDA 10 on arm64
+        (f"Processing ./torch-1.10.0-cp36-cp36m-linux_aarch64.whl\n{OWN_FILE}", "torch-of-the-jetpack"),
+        ("Platform: linux-aarch64\n" + OWN_FILE.replace("10.0", "12"), "torch-with-its-libraries"),
+        (
+            "Processing ./torch-2.9.0+cu130-cp312-cp312-manylinux_2_28_aarch64.whl\n" + OWN_FILE.replace("10.0", "12"),
+            "torch-with-its-libraries",
+        ),
+        (
+            "ERROR: torch-1.4.0-cp36-cp36m-linux_aarch64.whl is not a supported wheel on this platform.\n" + OWN_FILE,
+            "torch-with-its-libraries",
+        ),
+    ],
 )
 def test_torchs_own_libraries(log: str, first: str) -> None:
     assert offered(log)[0] == first
+
+
+def test_torch_of_the_jetsons_own_index_is_possible_there() -> None:
+    none = "ERROR: Could not find a version that satisfies the requirement torch (from versions: none)"
+
+    assert "jetson-index" in offered(JETSON + none)
+    assert "jetson-index" not in offered(none)
 
 
 def test_flash_attn_for_an_older_torch_is_the_newest_with_a_wheel_for_it() -> None:
@@ -293,3 +316,33 @@ def test_flash_attn_for_an_older_torch_is_the_newest_with_a_wheel_for_it() -> No
     first = explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0].remedies[0]
 
     assert "flash-attn==2.7.4 " in " ".join([*(c for a in first.actions for c in a.commands), ""])
+
+
+NO_FLASH = "ModuleNotFoundError: No module named 'flash_attn'"
+
+
+@pytest.mark.parametrize(
+    ("torch", "python", "release"),
+    [
+        ("2.0.1", "3.8", "2.6.3"),
+        ("1.13.1", "3.8", "2.5.9.post1"),
+        ("1.13.1", "3.7", "2.5.9.post1"),
+        ("2.1.2", "3.8", "2.7.0.post2"),
+        ("2.0.1", "3.9", "2.6.3"),
+        ("2.9.0", "3.14", "2.8.3.post2"),  # none is published: what is built takes this torch
+    ],
+)
+def test_flash_attn_of_an_old_or_a_new_python(torch: str, python: str, release: str) -> None:
+    facts = assume(FactSet(), [f"package.torch.version={torch}", f"python.version={python}"])
+    first = explain_text(NO_FLASH, (*bundled(), *families()), facts).diagnosis.findings[0].remedies[0]
+    installs = [command for action in first.actions for command in action.commands if " install " in command]
+
+    assert [command.rpartition(" ")[2] for command in installs] == [f"flash-attn=={release}"]
+
+
+def test_a_wheel_that_no_release_has_is_not_the_first_cure() -> None:
+    facts = assume(FactSet(), ["package.torch.version=2.0.1", "python.version=3.12"])
+    found = explain_text(NO_FLASH, (*bundled(), *families()), facts).diagnosis.findings[0]
+
+    assert [one.id for one in found.remedies if "wheel" in one.id] == ["wheel-of-this-older-torch"]
+    assert "wheel" not in found.remedies[0].id

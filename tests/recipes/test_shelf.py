@@ -218,6 +218,58 @@ def test_nested_quantifiers_are_refused(tmp_path: Path) -> None:
         shelf.named(tmp_path)
 
 
+FAMILY = """
+[[family]]
+id = "another-trouble"
+title = "A trouble"
+about = "build"
+checked = 2026-11-21
+what = "what"
+references = ["https://example.org/"]
+[[family.check]]
+text = "one"
+[[family.log]]
+pattern = "the very message"
+[[family.case]]
+log = "the very message"
+expect = "finds"
+[[family.case]]
+log = "another one"
+expect = "clears"
+"""
+
+
+def write_family(folder: Path, text: str, name: str = "lib") -> None:
+    (folder / "families").mkdir(exist_ok=True)
+    (folder / "families" / f"{name}.toml").write_text(text)
+
+
+def test_two_entries_of_one_id_are_refused(tmp_path: Path) -> None:
+    """A recipe and a family, two recipes, or families of two files: only one of them would be read."""
+    write(tmp_path, WHOLE)
+    write_family(tmp_path, FAMILY)
+    assert [one.id for one in shelf.named(tmp_path)] == ["a-trouble", "another-trouble"]
+
+    write_family(tmp_path, FAMILY, "other")
+    with pytest.raises(BrokenRecipe, match="two entries have the id 'another-trouble', a family and a family"):
+        shelf.named(tmp_path)
+    (tmp_path / "families" / "other.toml").unlink()
+    write_family(tmp_path, FAMILY.replace("another-trouble", "a-trouble"))
+    with pytest.raises(BrokenRecipe, match="two entries have the id 'a-trouble', a recipe and a family"):
+        shelf.named(tmp_path)
+
+
+def test_a_family_may_have_many_checks(tmp_path: Path) -> None:
+    """Their conditions choose: few of them are for one log."""
+    check = '[[family.check]]\ntext = "one"\n'
+    write_family(tmp_path, FAMILY.replace(check, check * 40))
+    assert len(shelf.named(tmp_path)[0].remedies) == 40
+
+    write_family(tmp_path, FAMILY.replace(check, check * 65))
+    with pytest.raises(BrokenRecipe, match="at most 64"):
+        shelf.named(tmp_path)
+
+
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     """A folder without recipes is a mistake, not an empty shelf."""
     with pytest.raises(BadInput):

@@ -11,7 +11,7 @@ from attn_doctor.quick_patterns import when_used
 SIGNS = (
     *("gfx", "RX ", "RX5", "RX6", "RX7", "RX9", "adeon", "rx ", "rx5", "rx6", "rx7", "rx9"),
     *("AMD 6", "AMD 7", "AMD 9", "amd 6", "amd 7", "amd 9"),
-    *("PRO W", "ro WX", "Vega", "Ryzen AI", "Strix", "780M", "680M", "890M"),
+    *("PRO W", "ro WX", "Vega", "Ryzen AI", "Strix", "780M", "680M", "890M", "MI50", "MI60", "MI25", "MI100"),
 )
 
 #: A target that a program looks for, lists or compiles is not the GPU's.
@@ -26,7 +26,9 @@ _BY_NAME = tuple(
     for name, target in (
         (r"RX ?(?:470|480|570|580|590)|(?i:Pro) WX ?[457]100", "gfx803"),
         (r"(?:RX )?Vega ?(?:56|64|Frontier)", "gfx900"),
-        (r"Radeon VII", "gfx906"),
+        (r"Radeon VII|MI[56]0", "gfx906"),
+        (r"MI25", "gfx900"),
+        (r"MI100", "gfx908"),
         (r"(?:RX ?)?(?:5600|5700)(?: ?XT|M| Series)|RX ?5[67]00", "gfx1010"),
         (r"RX ?5[35]00", "gfx1012"),
         (r"(?:RX ?|AMD )6(?:800|900|950)(?![MS])", "gfx1030"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from attn_doctor.diagnose.log import devices, gpu_words, programs, subjects, surroundings
+from attn_doctor.diagnose.log import boards, devices, gpu_words, programs, subjects, surroundings
 from attn_doctor.diagnose.log.built_beside import BuiltBeside
 from attn_doctor.diagnose.log.built_in_place import BuiltInPlace
 from attn_doctor.diagnose.log.compiled_calls import CompiledCalls
@@ -18,8 +18,8 @@ from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
 from attn_doctor.diagnose.log.unit import Line
+from attn_doctor.diagnose.log.versions_said import ATTENTION, VERSION, asks_for_versions, versions_in
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
-from attn_doctor.model.libraries import published
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.model.vocabulary import ValueType, term_of, value_fault
 from attn_doctor.probe.packages.known_packages import BY_NAME
@@ -50,40 +50,23 @@ _WORTH = when_used(
     re.ASCII,  # a word of Chinese ends no name of a GPU
 )
 _LIMIT = when_used(r"ardware limit:? ?(?P<limit>\d{5,6})\b")
-_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,10})?(?:\+[\w.]{0,39}\w)?"
-#: Name of an attention library as spelled in logs -> distribution.
-_ATTENTION = {spelled: library.distributions[0] for library in published() for spelled in library.in_logs}
-_NAMES = (
-    rf"(?P<name>[Tt]orch|PyTorch|[Pp]ytorch|[Tt]riton|{'|'.join(_ATTENTION)}"
-    r"|pytorch[-_]lightning|mamba[-_]ssm|causal[-_]conv1d|bitsandbytes|diffusers|huggingface[-_]hub|torchao"
-    r"|mmcv-full|timm|dgl|fairseq|hydra-core|kaolin|torchcodec|numpy|einops"
-    r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
-)
-_PACKAGE = when_used(
-    rf"(?<![\w./-]){_NAMES}"
-    r"[`'\"]?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4
-    rf" ?(?:==|[:=.])?\*{{0,2}} ?['\"]?v?(?P<version>{_VERSION})"  # "torch": "2.6.0" in a program's JSON
-    r"(?![\w+-]|\.\w)"
-)
-#: A line of a list made by hand: transformers-4.49.0. In sentences an installer names so what it takes away.
-_LISTED = when_used(rf"(?:[-*\u2022] ?)?{_NAMES}-(?P<version>{_VERSION})")
 #: What says an engine's release without its plain name: its first line, and the tags of images.
 _ENGINE = when_used(
-    rf"LLM engine \(v(?P<vllm>{_VERSION})\)|\bvllm-openai:v(?P<vllm_image>{_VERSION})"
-    rf"|\blmsysorg/sglang:v(?P<sglang>{_VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{_VERSION})"
+    rf"LLM engine \(v(?P<vllm>{VERSION})\)|\bvllm-openai:v(?P<vllm_image>{VERSION})"
+    rf"|\blmsysorg/sglang:v(?P<sglang>{VERSION})|\bopenmmlab/lmdeploy:v(?P<lmdeploy>{VERSION})"
 )
 #: What pip says after it has moved torch.
 _PINS = when_used(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch>\d[\d.]*)\S*, but you have torch ")
 #: The first two lines of `pip show`.
 _SHOWN = when_used(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
-_SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *_ATTENTION.values()})
+_SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *ATTENTION.values()})
 #: What somebody asked an interpreter, and its answer on the line below.
 _ASKED_OF_TORCH = when_used(r"(?:>>> ?|\bprint ?\()torch\.__version__(?:\)?\s*$|[,)][^\n]{0,160}['\"]\s*$)")
-_ANSWERED = when_used(rf"\s{{0,12}}['\"]?(?P<version>{_VERSION})['\"]?(?: (?:True|False|None|\d[\w.]{{0,12}}))*\s*$")
+_ANSWERED = when_used(rf"\s{{0,12}}['\"]?(?P<version>{VERSION})['\"]?(?: (?:True|False|None|\d[\w.]{{0,12}}))*\s*$")
 #: xformers' own message: the versions it was built for, and the installed ones.
 _HAVE = when_used(
     r"PyTorch (?:(?P<wanted>\d\.\d{1,2}\.\d{1,2})\+(?P<build>cu\d{3})|\S{1,60}) with CUDA \S{1,20}"
-    rf" \(you have (?P<version>{_VERSION})\)"
+    rf" \(you have (?P<version>{VERSION})\)"
 )
 #: torch's version, its GPU's or its compiler's name show a build for ROCm.
 _ROCM = when_used(
@@ -112,25 +95,6 @@ _TORCH_THERE, _SUBJECT, _AT_USE = "package.torch.version", "subject.package", "l
 _BUILT = when_used(r"^(?:Processing|Obtaining) |uild|Running setup|setup command|pip-|sdists|Guessing|likely indicates")
 #: Most distinct lines remembered, so that a repeated line is evaluated once.
 _MOST_SEEN = 4000
-#: In such lines versions are required or offered, not found.
-_WANTED = when_used(
-    r"depends on|requested|no matching"
-    r"|requir|need|[<>]|~=|!=|at least|support|built for|built with|compiled|upgrade|install|expected|download"
-    r"|incompatible|mismatch|deprecat|wheel|\.whl|collecting|using cached|since|until|removed in|before|after",
-    re.IGNORECASE,
-)
-
-
-#: Somebody says what is there: torch==2.6.0+cpu installed.
-_IS_INSTALLED = when_used(rf"(?<![\w./-])torch(?:==| ){_VERSION} (?:is |was |already )?installed\b(?! by)")
-
-
-def _distribution(spelled: str) -> str:
-    """The distribution that a log names."""
-    for pattern, name in _ATTENTION.items():
-        if re.fullmatch(pattern, spelled):
-            return name
-    return "torch" if spelled.lower() == "pytorch" else spelled.lower().replace("_", "-")
 
 
 class Clues:
@@ -164,7 +128,7 @@ class Clues:
         self._company.see(text)
         self._beside.see(text)
         refused = ".whl" in text and _REFUSED.search(text) is not None
-        for name, value in () if refused else self._around.told(text):
+        for name, value in boards.told_in(text) if refused else (*boards.told_in(text), *self._around.told(text)):
             self._tell(name, value, line.number)
         self._done.see(text, line.number)
         self._in_place.see(text, line.number)
@@ -242,13 +206,12 @@ class Clues:
             if have["build"] and have["version"].endswith("+cpu"):
                 self._tell("log.torch_wanted", have["wanted"], line.number)
                 self._tell("log.torch_build", have["build"], line.number)
-        elif not _WANTED.search(text) or _IS_INSTALLED.search(text):
-            if "uda" in text or "UDA" in text:
+        else:
+            if ("uda" in text or "UDA" in text) and not asks_for_versions(text):
                 for cuda in CUDA_STATED.finditer(text):
                     self._tell("log.cuda_stated", cuda["value"], line.number)
-            listed = _LISTED.fullmatch(text.strip())
-            for found in (listed,) if listed else _PACKAGE.finditer(text):
-                self._package(_distribution(found["name"]), found["version"], line.number)
+            for name, version in versions_in(text):
+                self._package(name, version, line.number)
 
     def _package(self, name: str, version: str, line: int) -> None:
         if name == "torch":  # 2.2.0+cuda11.8, as people write it
@@ -296,7 +259,8 @@ class Clues:
                 self._package(name, version, number)
         yield from (_known(name, value, log, number) for name, value, number in self._installed.told())
         self._told.update(by_its_release(self._told) if programs.PROGRAM not in self._told else {})
-        self._told.update(devices.agreed(self._told))
+        self._told.update(boards.agreed(self._told))
+        devices.settle(self._told)
         told = self._told.get(programs.PROGRAM, {})
         for name, value in self._around.ended() if told else ():
             self._tell(name, value, max(told.values()))

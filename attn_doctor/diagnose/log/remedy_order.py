@@ -13,10 +13,10 @@ from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS, chan
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy
 from attn_doctor.model.libraries import published
-from attn_doctor.model.remedies import InstallWheel
+from attn_doctor.model.remedies import Advise, InstallWheel
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.torch_pythons import has_wheels_for
-from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, node_of
+from attn_doctor.recipes.data.wheels import NotTold, NoWheel, fitting, has_none_for, node_of
 
 _PYTHON = FactName.parse("python.version")
 #: A clause of this kind speaks of what has to go: its switch being there says that it was not done.
@@ -87,10 +87,15 @@ def _wants_a_wheel_that_is_not(remedy: Remedy, facts: FactSet) -> bool:
             try:
                 fitting(action.package, node_of(facts), action.version)
             except NotTold:
-                return False
+                return has_none_for(action.package, facts, action.version) and not _is_built_as_well(remedy)
             except NoWheel:
                 return True
     return False
+
+
+def _is_built_as_well(remedy: Remedy) -> bool:
+    """True where another of its actions builds the package from source, which needs no wheel."""
+    return any(isinstance(one.action, Advise) and one.action.no_build_isolation for one in remedy.actions)
 
 
 def _wants_a_torch_of_another_python(remedy: Remedy, facts: FactSet) -> bool:

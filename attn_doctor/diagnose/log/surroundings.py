@@ -53,7 +53,7 @@ _MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "DGX spark
 _MAY_BE = (
     *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9"),
     *("webui-", "hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
-    *("Arc A", "Arc B", "Arc Pro", "arc a", "arc b"),
+    *("MI5", "MI6", "MI1", "Vega", "Iris", "Arc A", "Arc B", "Arc Pro", "arc a", "arc b"),
     *("xpu", "XPU", "Intel", "npu", "910", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
     "/l4t-",
 )
@@ -217,16 +217,17 @@ class Surroundings:
             self._system += 1
         elif _any_in(text, systems.MAY_BE_SAID) and not _WSL.search(text, 0, 600):
             yield from ((SAID, system) for system in systems.said_in(text))
-        made_for = None
+        made_for, beside = None, False
         if _any_in(text, _MAY_BE):
-            if made_for := devices.MADE_FOR.search(text, 0, 2000):
-                yield "log.made_for", str(made_for.lastgroup)
+            if by := devices.made_in(text):
+                made_for, beside = by
+                yield (devices.BESIDE if beside else devices.MADE_FOR_ONE), made_for
             if _JETSON.search(text, 0, 2000):
                 yield "log.board", "Jetson"
                 yield "node.system", "Linux"
                 yield "node.machine", "aarch64"
         if made_for or _any_in(text, devices.SIGNS):
-            yield from devices.told_in(text, made_for and made_for.lastgroup)
+            yield from devices.told_in(text, made_for, beside)
         if _any_in(text, _MAY_BE_BESIDE_ARM) and _BESIDE_ARM.search(text, 0, 600):
             yield "node.machine", "aarch64"
         if _any_in(text, amd_targets.SIGNS) and (target := amd_targets.target_in(text[:600])):

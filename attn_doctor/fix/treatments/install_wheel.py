@@ -18,6 +18,7 @@ from attn_doctor.recipes.data.wheels import (
     NoWheel,
     Wheel,
     fitting,
+    has_none_for,
     name_to_read,
     newest_for_torch,
     node_of,
@@ -57,6 +58,8 @@ class _InstallWheel(PlannedTreatment[InstallWheel]):
             look = _WHAT_THE_NAME_HOLDS.format(python=python)
             if "?" in named or facts.text("node.system") not in (None, "Linux"):
                 return typable((look,), facts)
+            if has_none_for(action.package, facts, action.version):
+                return ()  # as where all is known: what is built from source is another action's
             if release := newest_for_torch(action.package, facts, action.version):
                 # Its newest release may have none for an older torch, and would be compiled for hours.
                 named = f"{action.package}=={release}"
@@ -92,6 +95,9 @@ def _published(action: InstallWheel, facts: FactSet) -> str:
     try:
         return f"The published wheel for this node: {_wheel(action, facts).url}"
     except NoWheel as error:
+        if isinstance(error, NotTold) and has_none_for(action.package, facts, action.version):
+            here = f"torch {facts.text('torch.version')} and Python {facts.text('python.version')}"
+            return f"None is published for {here}. All of them: {page_of(action.package)}."
         if isinstance(error, NotTold):
             return (
                 "Its own setup fetches the published wheel for this torch, and compiles where there is none. All of"

@@ -122,7 +122,8 @@ def fitting(package: str, node: Node, wanted: str = "") -> Wheel:
             cuda=_tag(release, node),
             torch=node.torch,
             abi="TRUE" if node.new_abi else "FALSE",
-            python=f"cp{node.python.replace('.', '')}",
+            python=_python_tag(node.python),
+            python_abi=_abi_tag(node.python),
             platform=node.platform,
         )
         url = release.get("url", table["url"]).format(version=version, file=file.replace("+", "%2B"))
@@ -161,6 +162,12 @@ def newest_for_torch(package: str, facts: FactSet, wanted: str = "") -> str | No
     return max(found, key=Version, default=None)
 
 
+def has_none_for(package: str, facts: FactSet, wanted: str = "") -> bool:
+    """True where torch and Python are known, and no release has a published wheel for both, whatever the CUDA is."""
+    known = all(facts.text(name) for name in ("torch.version", "python.version"))
+    return known and newest_for_torch(package, facts, wanted) is None
+
+
 def page_of(package: str) -> str:
     """The page on which its authors list all wheels of the package."""
     return str(_table(package)["url"]).partition("/download/")[0]
@@ -170,14 +177,15 @@ def name_to_read(package: str) -> str:
     """A wheel's name as its authors write it, of the newest release, for a person who looks for their own."""
     table = _table(package)
     newest = max(table["release"], key=lambda one: Version(one["versions"][-1]))
-    python = f"cp{max(newest['python'], key=Version).replace('.', '')}"
+    python = max(newest["python"], key=Version)
     return str(
         table["file"].format(
             version=newest["versions"][-1],
             cuda=next(iter(newest["cuda"].values())),
             torch=max(newest["torch"], key=Version),
             abi=newest["abi"][-1],
-            python=python,
+            python=_python_tag(python),
+            python_abi=_abi_tag(python),
             platform=table["platforms"][0],
         )
     )
@@ -226,6 +234,15 @@ def _span(versions: list[str]) -> str:
 
 def _tag(release: dict[str, Any], node: Node) -> str:
     return next((tag for key, tag in release["cuda"].items() if key in _cudas(node)), "")
+
+
+def _python_tag(python: str) -> str:
+    return f"cp{python.replace('.', '')}"
+
+
+def _abi_tag(python: str) -> str:
+    """cp38; up to Python 3.7 with a letter behind it."""
+    return _python_tag(python) + ("m" if Version(python) < Version("3.8") else "")
 
 
 def _cudas(node: Node) -> set[str]:

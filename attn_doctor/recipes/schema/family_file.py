@@ -18,6 +18,11 @@ About = Literal[
 ]  # fmt: skip
 
 
+#: Of all packages and systems together: their conditions choose the few that one log is shown, so that nothing else
+#: depends on how many there are. More are a family that should be several.
+_MOST_CHECKS = 64
+
+
 class _Check(Table):
     text: Prose
     command: Prose = ""
@@ -46,7 +51,7 @@ class _Family(Table):
     references: tuple[Annotated[Written, Field(pattern=r"^https?://\S+$")], ...] = ()
     only_on: tuple[Place, ...] = ()
     unless: tuple[Condition, ...] = ()
-    check: Annotated[tuple[_Check, ...], Field(max_length=32)] = ()
+    check: Annotated[tuple[_Check, ...], Field(max_length=_MOST_CHECKS)] = ()
     log: Annotated[tuple[Log, ...], Field(min_length=1)]
     case: Annotated[tuple[Case, ...], Field(min_length=1)]
 

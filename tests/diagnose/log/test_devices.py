@@ -15,6 +15,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes import shelf
 from attn_doctor.recipes.recipe import Matches, OneOf
 from attn_doctor.recipes.where_possible import PLACES, elsewhere
+from attn_doctor.workflows.explain import as_if_partly
 
 EVERY = (*shelf.bundled(), *shelf.families())
 RTX = "PyTorch version: 2.6.0+cu124, GPU 0: NVIDIA GeForce RTX 4090\n/home/me/run.py\n"
@@ -28,13 +29,18 @@ _OF_ONE = re.compile(
 )
 
 
-def device(text: str) -> str | None:
-    """The fact, of these lines."""
+def told(text: str) -> dict[str, object]:
+    """The facts of the device, of these lines."""
     clues = Clues()
     for number, line in enumerate(text.splitlines(), start=1):
         clues.see(Line(number=number, text=line))
-    told = {str(fact.name): getattr(fact.state, "value", None) for fact in clues.facts("a log")}
-    return told.get("log.device")
+    every = {str(fact.name): getattr(fact.state, "value", None) for fact in clues.facts("a log")}
+    return {name: every[name] for name in ("log.device", "log.made_for", "log.gfx") if name in every}
+
+
+def device(text: str) -> object:
+    """The fact, of these lines."""
+    return told(text).get("log.device")
 
 
 def ids(text: str) -> list[str]:
@@ -65,6 +71,17 @@ def test_each_device_has_a_place_and_a_kind() -> None:
         ("ROCm is installed and verified\nPyTorch 2.0-ROCm", "AMD"),
         # a Mac with a Radeon computes by Metal
         ("OS: macOS 14.5 (x86_64)\nAMD Radeon Pro 5500M", "Apple"),
+        ("Radeon RX Vega 64, Ubuntu", "AMD"),
+        ("my MI50 in a server", "AMD"),
+        ("Intel(R) Iris(R) Xe Graphics", "Intel"),
+        # what libraries look for, and the graphics of a processor, beside the GPU that computes
+        ("GPU 0: NVIDIA A100-SXM4-80GB\ntransformers/utils/import_utils.py, in is_torch_npu_available", "NVIDIA"),
+        ("torch 2.5.1+cu124\nUserWarning: torch_npu is not installed", "NVIDIA"),
+        ("devices: 'cuda', 'npu', 'xpu'\nGPU: NVIDIA GeForce RTX 3090", "NVIDIA"),
+        ("AMD Radeon 780M\nNVIDIA GeForce RTX 4070 Laptop GPU", "NVIDIA"),
+        ("AMD Radeon(TM) Graphics, torch 2.5.1+cu124", "AMD"),
+        ("ModuleNotFoundError: No module named 'torch_npu'", "Ascend"),
+        ("fails on npu:0, works with GPU: NVIDIA A100", None),
         # two makers in one log: nobody knows which of them failed
         ("GPU 0: NVIDIA GeForce RTX 4090\nAMD Radeon RX 7900 XTX", None),
         # advice, and lists of all that there are
@@ -82,6 +99,49 @@ def test_each_device_has_a_place_and_a_kind() -> None:
 )
 def test_all_lines_have_to_agree_on_the_device(text: str, expected: str | None) -> None:
     assert device(text) == expected
+
+
+def test_what_stands_beside_an_nvidia_gpu_made_nothing() -> None:
+    beside = "GPU 0: NVIDIA GeForce RTX 4090\ncuda: yes, is_torch_npu_available: False\nAMD Radeon(TM) 780M"
+
+    assert told(beside) == {"log.device": "NVIDIA"}
+    assert told("Radeon 780M")["log.made_for"] == "AMD"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [
+        ("RX 7900 XT", ("AMD", "AMD", "gfx1100", None)),
+        ("MI50", ("AMD", "AMD", "gfx906", None)),
+        ("Vega 64", ("AMD", "AMD", "gfx900", None)),
+        ("780M", ("AMD", "AMD", "gfx1103", None)),
+        ("Ascend 910B", ("Ascend", "Ascend", None, None)),
+        ("Intel Arc A770", ("Intel", "Intel", None, None)),
+        ("Iris Xe", ("Intel", "Intel", None, None)),
+        ("Apple M2", ("Apple", None, None, "macOS")),
+        ("M3 Max", ("Apple", None, None, "macOS")),
+        ("Gaudi 2", ("Gaudi", None, None, None)),
+        ("GTX 780M", ("NVIDIA", None, None, None)),
+        ("NVIDIA RTX A6000", ("NVIDIA", None, None, None)),
+        ("two of them", (None, None, None, None)),
+    ],
+)
+def test_a_gpu_that_a_person_names_tells_its_maker(gpu: str, expected: tuple[str | None, ...]) -> None:
+    facts = as_if_partly(FactSet(), None, (f"gpu.name={gpu}",))
+
+    assert tuple(map(facts.text, ("log.device", "log.made_for", "log.gfx", "node.system"))) == expected
+
+
+def test_the_gpu_that_is_named_counts_before_what_a_library_looks_for() -> None:
+    log = "UserWarning: torch_npu is not installed\nAssertionError: Torch not compiled with CUDA enabled"
+
+    def first(gpu: str) -> str:
+        base = as_if_partly(FactSet(), None, (f"gpu.name={gpu}",))
+        return explain_text(log, EVERY, base).diagnosis.findings[0].remedies[0].title
+
+    assert "Ascend" in first("Ascend 910B")
+    assert "CUDA" in first("RTX 4090")
+    assert "ROCm" in first("RX 7900 XT")
 
 
 @pytest.mark.parametrize(

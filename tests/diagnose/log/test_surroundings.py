@@ -166,10 +166,11 @@ def test_another_language_than_python(line: str, runtime: str | None) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["系统信息 910B1，python==3.10", "torch==2.2.0 and torch-npu==2.2.0", "import torch_npu", "Atlas 910_93, CANN 8.2"],
+    ["系统信息 910B1，python==3.10", "torch==2.2.0 and torch-npu==2.2.0", "Atlas 910_93, CANN 8.2"],
 )
 def test_an_npu_is_known_by_its_chip_or_its_package(text: str) -> None:
     assert ("log.made_for", "Ascend") in list(surroundings.Surroundings().told(text))
+    assert (devices.BESIDE, "Ascend") in list(surroundings.Surroundings().told("import torch_npu"))
 
 
 def test_a_number_alone_is_no_npu() -> None:

@@ -125,11 +125,11 @@ def test_a_library_of_torchs_own_cuda(torch: str, cause: str) -> None:
     assert explain_text(log, (*bundled(), *families()), FactSet()).diagnosis.findings[0].id == cause
 
 
-def test_a_python_before_the_table_is_not_known() -> None:
+def test_an_old_python_has_the_wheel_of_its_time() -> None:
     said = first_fix(f"torch 2.1.0+cuda12.1\n{SYMBOL.replace('310', '38').replace('3.10', '3.8')}")
 
     assert said.startswith("reinstall-flash-attn")
-    assert "cannot be told" in said
+    assert "flash_attn-2.7.0.post2+cu12torch2.1cxx11abiFALSE-cp38-cp38-linux_x86_64.whl" in said
 
 
 def test_a_build_as_people_write_it() -> None:
@@ -191,3 +191,45 @@ def test_an_answer_with_more_behind_it() -> None:
 def test_a_wheel_that_is_asked_for_is_no_machine() -> None:
     log = "DGX Spark\npip install https://example.org/flash_attn-2.8.3-cp312-cp312-linux_x86_64.whl"
     assert told(log, "node.machine") == "aarch64"
+
+
+@pytest.mark.parametrize(
+    ("line", "there"),
+    [
+        ("ImportError: You have torch 2.1.2 and this needs 2.4", "2.1.2"),
+        ("You have torch 2.1.2 but torch 2.4 is required", "2.1.2"),
+        ("RuntimeError: this package needs torch 2.4, found torch 2.1.2", "2.1.2"),
+        ("vllm 0.10.0 requires torch==2.7.1, but you have torch 2.8.0+cu128 which is incompatible.", "2.8.0+cu128"),
+        ("Disabling PyTorch because PyTorch >= 2.4 is required but found 2.1.2", "2.1.2"),
+        ("AssertionError: PyTorch version must be 2.5 or newer, but got 2.3.0+cu121", "2.3.0+cu121"),
+        ("current torch: 2.2.2; expected torch 2.4.0", "2.2.2"),
+        ("my torch is 2.6.0+cu124, the wheel is for torch 2.7.0", "2.6.0+cu124"),
+        ("Your torch version is 2.2.0, which does not have flex_attention (torch 2.5.0)", "2.2.0"),
+        ("torchvision 0.19.0 depends on torch 2.4.0; torch 2.5.1 is installed", "2.5.1"),
+        ("Using torch 2.8.0+cu128", "2.8.0+cu128"),
+        # asked for, advised, or what something was made with or for
+        ("looking for a wheel, torch 2.8.0+cu128, cp312", None),
+        ("xformers 0.0.28 requires torch==2.4.0", None),
+        ("This wheel was built for torch 2.5", None),
+        ("Downloading torch-2.8.0-cp312-cp312-manylinux_2_28_x86_64.whl (888 MB)", None),
+        ("sageattention-2.2.0+cu128torch2.8.0.post3-cp39-abi3-win_amd64.whl is not a supported wheel", None),
+        ("README says torch 2.1.0 is recommended", None),
+        ("please use torch 2.4.0", None),
+        ("the repo pins torch 2.3.0", None),
+        ("This code is for PyTorch 1.13.1", None),
+        ("flex_attention was added in PyTorch 2.5.0", None),
+        ("If you have torch 2.1.2 this needs an upgrade", None),
+        ("Make sure you have torch 2.4.0 installed", None),
+        ("could not find torch 2.4.0", None),
+        ("numpy>=2 is required but found 1.26.4", None),
+        ("After the upgrade from torch 2.3.1 to torch 2.4.0 it fails", None),
+    ],
+)
+def test_what_is_there_stands_beside_what_is_asked_for(line: str, there: str | None) -> None:
+    assert told(line, "package.torch.version") == there
+
+
+def test_another_package_is_read_likewise() -> None:
+    line = "huggingface-hub>=0.23.2,<1.0 is required for this module, but found huggingface-hub==1.0.0."
+
+    assert told(line, "package.huggingface-hub.version") == "1.0.0"
