@@ -114,7 +114,7 @@ FIRST = [
     ("RuntimeError: cuDNN Frontend error: No execution plans support the graph.", "without-cudnn-sdpa"),
     (
         "ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. Found inputs on npu device.",
-        "check-6",
+        "check-8",
     ),
     (MAC + "AssertionError: Torch not compiled with CUDA enabled", "mps-on-a-mac"),
     (XPU + "AssertionError: Torch not compiled with CUDA enabled", "xpu-of-intel"),
