@@ -310,9 +310,7 @@ def _first_named(text: str, *, at_the_start: bool = False) -> str | None:
 
 
 def handled_in(text: str) -> Iterator[str]:
-    """The known package that a line imports, installs, or calls the compiled module of: a later message may be about
-    it.
-    """
+    """Known packages that a line imports, installs, or calls the compiled module of: a message may be about them."""
     of_import = any(map(text.__contains__, _HANDLING))
     imported = _IMPORTED.match(text) if of_import else None
     asked = _INSTALLED.search(text) if of_import and imported is None else None
