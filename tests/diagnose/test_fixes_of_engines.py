@@ -130,7 +130,7 @@ FIRST = [
         "vllm-on-a-mac",
     ),
     (VLLM + "triton.compiler.errors.CompilationError: at 4:2:", "belongs"),
-    ("FileNotFoundError: [Errno 2] No such file or directory: '/r/.triton/cache/a/k.json.tmp.pid_4_1'", "processes"),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/r/.triton/cache/a/k.json.tmp.pid_4_1'", "rank"),
     ("Jetson AGX Orin\nRuntimeError: FlashInfer requires GPUs with sm75 or higher", "name-the-gpu"),
     ("RuntimeError: FlashInfer requires GPUs with sm75 or higher", "newer-nvcc"),
     ("[TM][FATAL] kernels/attention/x.cu(3): Check failed: kernel No decoding kernel found: d192", "LMDeploy:"),
