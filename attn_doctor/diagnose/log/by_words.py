@@ -78,12 +78,15 @@ def with_second_opinion(
     agreed = _AGREED if led.family else _AGREED_ON_A_CAUSE
     if not ranked or led.id in {one.id for one in ranked[:agreed]}:
         return kept
-    before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf)
     if led.family is None:
-        before, behind = [], [*before, *behind]  # the words were seldom right about another cause
-    elif not before and led.is_certain:
-        return kept
-    possible = [*before[: _MOST_POSSIBLE - 1], leading, *behind][:_MOST_POSSIBLE]
+        # Of another cause the words alone knew too little: only what matches as well is told beside it.
+        others = (one for one in of_its_text if one.match.recipe.family is None and one.match.recipe.id != led.id)
+        possible = [leading, *sorted(others, key=lambda one: one.order)]
+    else:
+        before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf)
+        if not before and led.is_certain:
+            return kept
+        possible = [*before[: _MOST_POSSIBLE - 1], leading, *behind][:_MOST_POSSIBLE]
     places = {one.match.recipe.id: place for place, one in enumerate(possible, start=1)}
     added = [one for one in possible if one.by_words]
     here = {id(one) for one in (*possible, *of_its_text)}

@@ -35,7 +35,8 @@ _SAID_MISSING = when_used(
     r"(?:[Pp]ackage|[Ll]ibrary) [`'\"]?(?P<package>[A-Za-z][\w-]{2,60})[`'\"]? (?:seems to be not|is not|was not)"
     r" (?:installed|found|available)"
     r"|\bnot installed\b[^\n]{0,60}\bpip3? install [`'\"]?(?P<typed>[A-Za-z][\w-]{2,60})"
-    r"|\b[Pp]lease (?:pip3? )?install (?:the )?[`'\"]?(?:pip3? install )?(?P<asked>[A-Za-z][\w-]{2,60})(?! (?:properly|again))\b"
+    r"|\b[Pp]lease (?:pip3? )?install (?:the )?[`'\"]?(?:pip3? install )?(?P<asked>[A-Za-z][\w-]{2,60})"
+    r"(?! (?:properly|again))\b"
     r"|(?P<absent>\b[A-Za-z][\w -]{2,60}?)[`'\"]? (?:package |library |module )?(?:is|was) not installed\b"
 )
 #: An installer's words: there is no such release, wherever it is to go.

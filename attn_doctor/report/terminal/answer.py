@@ -110,10 +110,12 @@ def _possible(findings: Sequence[Finding], console: ReportConsole) -> list[_Bloc
 
 
 def _shown(finding: Finding) -> Sequence[Remedy]:
-    """Its steps; of what is only possible those that look: of 28 fixes that were shown with such answers to reports of
-    the field 20 were wrong, and -v has them.
+    """Its steps; of a family, or what is told by its words, that is only possible those that look: of 28 fixes that
+    were shown with such answers to reports of the field 20 were wrong, and -v has them.
     """
-    return [one for one in finding.remedies if finding.is_a_look(one)] if finding.possible else finding.remedies
+    if finding.possible and (finding.family or finding.by_words):
+        return [one for one in finding.remedies if finding.is_a_look(one)]
+    return finding.remedies
 
 
 def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
