@@ -6,12 +6,16 @@ tells its kind of unit. A large log is never looked at so: it is no paste, and w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from attn_doctor.diagnose.log.owners import PARTS
 from attn_doctor.diagnose.log.unit import Line, UnitKind
+from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
+from attn_doctor.recipes.data.modules import distribution_with
 from attn_doctor.recipes.loosened import QUOTES, as_pasted
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
@@ -27,10 +31,20 @@ _SYMBOL_IN_PROSE = when_used(
     r"undefined symbol (?=[`'\"]?(?:_Z|_{0,2}(?:nccl|cuda|cublas|cudnn|cusparse|nvrtc|nvJitLink)\w*[A-Z_]|aoti_torch_))"
 )
 #: As people type it from memory.
-_MODULE_IN_PROSE = when_used(r"\b[Nn]o module (?:name|called|named?:) (?=[`'\"]?[a-z_])")
+_MODULE_IN_PROSE = when_used(r"\b[Nn]o module (?:(?:name|called|named?:) (?=[`'\"]?[a-z_])|(?=[`'\"][a-z_]))")
+#: As people tell of it; `_as_python_says` asks whether it is a package or a compiled part that is known.
+_ABSENT_IN_PROSE = when_used(
+    r"(?<![\w./`'\"-])[`'\"]?(?P<name>[A-Za-z][\w-]{2,40})[`'\"]? (?:package |module |library |extension )?"
+    r"(?:(?:isn['’]?t|is not|wasn['’]?t|was not) (?:installed|found|there|importable)|(?:is|are) missing)\b"
+    r"|\b[Cc]an(?:['’]?t|not| not) (?:find|import|load) (?:the )?(?:module |package |library )?"
+    r"[`'\"]?(?P<wanted>[A-Za-z][\w-]{2,40})[`'\"]?(?![\w./])"
+)
+_OOM_IN_PROSE = when_used(r"\b(?:CUDA|GPU|VRAM) OOMs?\b(?: errors?)?")
 _NAME_IN_PROSE = when_used(
     r"\b[Cc]an ?(?:no|')t import [`'\"](?P<name>\w+)[`'\"] from [`'\"]?(?P<module>[A-Za-z][\w.]*\w)[`'\"]?"
 )
+#: Names of packages that a sentence has for something else as well.
+_WORDS = frozenset({"torch", "triton", "apex", "wheel", "kernels", "packaging", "ninja", "accelerate", "datasets"})
 _ELLIPSIS = ".… "
 _REST = when_used(r"\s{0,8}(?:…|\.{3}) ?(?=\S)")
 _WRAPPING = f" \t{QUOTES}*•"
@@ -68,6 +82,8 @@ def unwrapped(lines: Iterable[Line]) -> Iterator[Line]:
     for line in _joined(lines):
         text = _SYMBOL_IN_PROSE.sub("undefined symbol: ", line.text)
         text = _MODULE_IN_PROSE.sub("No module named ", text)
+        text = _ABSENT_IN_PROSE.sub(_as_python_says, text)
+        text = _OOM_IN_PROSE.sub("CUDA out of memory", text)
         text = _NAME_IN_PROSE.sub(r"cannot import name '\g<name>' from '\g<module>'", text)
         starts = [found.start() for found in _EXCEPTION.finditer(text)]
         indent = text[: len(text) - len(text.lstrip())]
@@ -83,3 +99,10 @@ def _stripped(text: str) -> str:
     while text and text[-1] in _WRAPPING and not (text[-1] in "'\"" and text.count(text[-1]) % 2 == 0):
         text = text[:-1]
     return text
+
+
+def _as_python_says(found: re.Match[str]) -> str:
+    """Python's own sentence where a package or a compiled part is said to be missing; any other word stays."""
+    module = (found["name"] or found["wanted"]).replace("-", "_")
+    known = module in PARTS or distribution_of(module) in BY_NAME or distribution_with(module)
+    return f"No module named '{module}'" if known and module not in _WORDS else found[0]

@@ -7,7 +7,8 @@ from attn_doctor.quick_patterns import when_used
 
 #: Words of any message, also of an exception that was caught and printed.
 _SAID = when_used(
-    r"optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
+    r"\b(?:[Pp]roceed|[Pp]rocess|[Cc]ontinu)ing without\b"
+    r"|optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
     r"|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
     r"|(?<!exception and )\b[Ff]all(?:s|ing)? ?back (?:to|on)\b|回退(?:到|至)"
     r"|\b(?:failed|not found|unavailable|not (?:available|installed)), using (?:default )?"

@@ -11,15 +11,17 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from attn_doctor.diagnose.assume import assume
-from attn_doctor.diagnose.log.causes import explain, words_of
+from attn_doctor.diagnose.log.causes import explain, explain_text, words_of
 from attn_doctor.diagnose.log.match import Patterns
+from attn_doctor.diagnose.log.pasted import unwrapped
 from attn_doctor.diagnose.log.scan import Scanner
+from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.diagnose.log.unmet import drop_unmet
 from attn_doctor.model.facts import FactSet
 from attn_doctor.recipes.build import build_family
 from attn_doctor.recipes.loosened import loosened
 from attn_doctor.recipes.recipe import Recipe
-from attn_doctor.recipes.shelf import bundled
+from attn_doctor.recipes.shelf import bundled, families
 from tests.diagnose.log.making import given, made
 
 PATTERNS = Patterns(bundled())
@@ -103,6 +105,35 @@ def test_one_of_each(form: str) -> None:
     text = "RuntimeError: FlashAttention only support fp16 and bf16 data type"
 
     assert _first(FORMS[form](text), FactSet()) == _first(text, FactSet())
+
+
+@pytest.mark.parametrize(
+    ("told", "first"),
+    [
+        ("The notebook says the mamba_ssm package isn't installed.", "package-not-installed"),
+        ('it gives me the message " No module "xformers". Processing without it "', "xformers-not-installed"),
+        ("consistent CUDA OOM errors on both RTX 4090 with torch", "gpu-out-of-memory"),
+    ],
+)
+def test_what_is_told_of_a_message_is_that_message(told: str, first: str) -> None:
+    """In a sentence of their own words, where the text knows nothing else."""
+    found = explain_text(told, [*bundled(), *families()], FactSet()).diagnosis.findings
+
+    assert [one.id for one in found][:1] == [first]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "torch isn't there yet",
+        "the mask is not installed",
+        "can't find my_own_file.py",
+        "is flash_attn not used?",
+        "flash_attn is not used",
+    ],
+)
+def test_any_other_word_is_no_package(told: str) -> None:
+    assert "No module" not in next(unwrapped([Line(1, told)])).text
 
 
 def _of(**log: object) -> Recipe:
