@@ -17,7 +17,7 @@ from attn_doctor.diagnose.log.pasted import LONGEST, relaxed, unwrapped
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.repeated import Repeated
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
-from attn_doctor.quick_dataclasses import dataclass, field
+from attn_doctor.quick_dataclasses import dataclass, field, replace
 from attn_doctor.quick_patterns import when_used
 
 #: Lines examined before and after a hit: enough for a deep traceback of several interleaved ranks.
@@ -95,8 +95,15 @@ class Scanner:
                 kept[families] = Patterns(relaxed(self._patterns.recipes, families=families))
             lenient = kept[families]
             for log, units in again:
+                lines = log.text.splitlines()
                 for unit, around in units:
-                    log.matches += lenient.match(unit, around)
+                    log.matches += (_as_it_stands(match, lines) for match in lenient.match(unit, around))
+
+
+def _as_it_stands(match: Match, lines: Sequence[str]) -> Match:
+    """The match with the line that was pasted, where what it was read as is quoted."""
+    own = clean(match.line, lines[match.line - 1]).text.strip() if 0 < match.line <= len(lines) else ""
+    return match if not own or match.quoted in own else replace(match, quoted=own)
 
 
 def _pasted_units(text: str, given: str) -> Iterator[tuple[Unit, _Around]]:

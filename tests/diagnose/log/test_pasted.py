@@ -120,6 +120,7 @@ def test_what_is_told_of_a_message_is_that_message(told: str, first: str) -> Non
     found = explain_text(told, [*bundled(), *families()], FactSet()).diagnosis.findings
 
     assert [one.id for one in found][:1] == [first]
+    assert found[0].locations[0].note in told  # as it was told, and not as it was read
 
 
 @pytest.mark.parametrize(
