@@ -58,7 +58,7 @@ _NO_PATTERN = LogPattern(pattern="")
 def with_second_opinion(
     kept: list[Weighed], logs: Sequence[tuple[Scanned, FactSet]], shelf: Mapping[str, Recipe]
 ) -> list[Weighed]:
-    """The same; where a family leads that the words are not of, it is one of several that are possible.
+    """The same; a family that leads, or a likely cause, of which the words are not is one of several possible ones.
 
     `kept` are the matches that count, `logs` all that were read, with what is known of each: a long one has no words of
     its own. `shelf` has the recipes that were asked for, by id.
