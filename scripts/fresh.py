@@ -67,13 +67,13 @@ def torch_source(python: Path, backend: str = "auto") -> list[str]:
     return [] if configured else ["--index-url", CPU_INDEX]
 
 
-def install_torch(python: Path, backend: str = "auto") -> None:
-    """Installs torch for CPUs, unless one is there."""
+def install_torch(python: Path, backend: str = "auto", *, compiled: bool = True) -> None:
+    """Installs torch for CPUs, unless one is there. `compiled`: its files too, by pip, with one processor."""
     if installed(python, "torch"):
         return
     source = torch_source(python, backend)
     say(f"downloading {TORCH} for CPUs ({TORCH_SIZE}) from {source[1] if source else 'the index that pip is set to'}")
-    pip(python, *source, TORCH)
+    pip(python, *source, *([] if compiled else ["--no-compile"]), TORCH)
 
 
 def cache() -> Path:

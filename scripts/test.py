@@ -24,6 +24,8 @@ from scripts import fresh
 RUNS = (("-n", "2", "-m", "unit"), ("-n", "3", "-m", "not unit"))
 #: The shelf as an installation has it, for the thousand processes that the tests start: parsing takes each a second.
 KEEP = "from attn_doctor.recipes import compiled, kept; compiled.keep(kept.bundled_folder())"
+#: All that is in site-packages by then. A file that does not compile, as some templates do not, is nobody's trouble.
+COMPILE = "import compileall, sysconfig; compileall.compile_dir(sysconfig.get_path('platlib'), quiet=2)"
 HOW = ("-n", "2", "--dist", "worksteal")
 #: Linux's file system in memory. The tests write small files by the ten thousand, with fsync: on a slow disk the second
 #: part waited for it a third of its time.
@@ -37,10 +39,13 @@ def set_up(backend: str) -> Path:
     folder = fresh.ROOT / ".venv"
     fresh.say(f"{folder}: torch for CPUs ({fresh.TORCH_SIZE}) and the tools of pyproject.toml's dev (about 150 MB)")
     python = fresh.environment(folder)
-    fresh.install_torch(python, backend)
+    fresh.install_torch(python, backend, compiled=False)
     held = folder / "constraints.txt"
     held.write_text(f"{fresh.TORCH}\n")
-    fresh.pip(python, "--constraint", str(held), fresh.X_TRANSFORMERS, "--editable", f"{fresh.ROOT}[dev]")
+    # pip compiles with one processor: torch's files are compiled by the other one meanwhile.
+    with subprocess.Popen([str(python), "-c", COMPILE]) as compiling:
+        fresh.pip(python, "--constraint", str(held), fresh.X_TRANSFORMERS, "--editable", f"{fresh.ROOT}[dev]")
+        compiling.wait()
     return python
 
 
