@@ -13,7 +13,10 @@ from unicodedata import east_asian_width
 import pytest
 
 import attn_doctor
+from attn_doctor.diagnose.log.causes import explain_text
+from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS
 from attn_doctor.errors import BadInput
+from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis, Finding, Location, Remedy, Safety, Severity
 from attn_doctor.model.kinds import KINDS
 from attn_doctor.model.outcomes import TraceVerdict
@@ -23,6 +26,7 @@ from attn_doctor.model.report import Report
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes import shelf, translation
 from attn_doctor.recipes.build import TEMPLATE
+from attn_doctor.recipes.data.programs import ways
 from attn_doctor.report import language, picker
 from attn_doctor.report.language import catalogue, translated
 from attn_doctor.report.renderer import CHECK, TRACE, Kind, Manner, Media
@@ -132,6 +136,26 @@ def test_no_chinese_text_is_left_of_an_english_one_that_is_gone() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert [one for one in catalogue.texts() if one not in strings] == []
+
+
+def test_what_a_program_s_user_can_do_has_a_chinese_text() -> None:
+    """The remedies that are put before those of recipes, and what the log's code writes itself."""
+    there = {english for english, _ in catalogue.patterns()}
+    texts = [one for way in ways().values() for one in (way.title, way.why_this_safety, *(a.advice for a in way.actions))]
+
+    assert sorted({*texts} - {"", *there}) == []
+
+
+def test_a_package_that_the_log_has_is_said_in_chinese() -> None:
+    """Title, look and hint, which the code makes of what a log says."""
+    log = "flash_attn 2.5.8\n$ python a.py\nModuleNotFoundError: No module named 'flash_attn'\n"
+    found = explain_text(log, shelf.bundled(), FactSet()).diagnosis.findings[0]
+    spoken = translated.finding(found)
+    look = spoken.remedies[0]
+    words = [spoken.title, look.title, look.why_this_safety, *(one.action.advice for one in look.actions)]
+
+    assert look.id == IN_THE_PYTHON_THAT_RUNS
+    assert [one for one in words if not re.search(r"[\u4e00-\u9fff]", one) or "the log" in one] == []
 
 
 def test_slots_are_the_same() -> None:

@@ -45,6 +45,8 @@ _SUBJECT = FactName.parse("subject.package")
 _INSTALLED = FactName.parse(INSTALLED)
 _CLAIMS_IT = "not installed"
 _MAYBE = "not installed for the Python that runs, or does not load"
+#: How the log says that it is there.
+NAMES_IT, SAYS_IT = "names {package} {version} as installed", "says that {package} is installed"
 _HIDDEN = (
     "The log {says}: its import fails and the program hides why, or another Python "
     "runs. Import it alone with the Python that runs"
@@ -81,7 +83,7 @@ def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recip
     says = _says(package, facts, unit)
     if not says:
         return recipe
-    title = recipe.title.replace(_CLAIMS_IT, _MAYBE, 1) + f" (the log {says})" * (_CLAIMS_IT in recipe.title)
+    title = hedged(recipe.title, says)
     in_log = recipe.title_in_log.replace(_CLAIMS_IT, _MAYBE, 1)
     recipe = replace(recipe, title=title, title_in_log=in_log)
     if any(one.id in _ITS_OWN and answer_all(one.when, facts) is Verdict.HOLDS for one in recipe.remedies):
@@ -103,17 +105,22 @@ def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recip
     return replace(recipe, remedies=(look, *recipe.remedies))
 
 
+def hedged(title: str, says: str) -> str:
+    """A title that calls something not installed, with what the log says of it; another one as it is."""
+    return title.replace(_CLAIMS_IT, _MAYBE, 1) + f" (the log {says})" if _CLAIMS_IT in title else title
+
+
 def _says(package: str, facts: FactSet, unit: Unit) -> str:
     """How the log says that a package is installed: with a release, or in words alone; empty where it does not."""
     told = facts.fact(FactName("package", package, "version")) if package else None
     if told and isinstance(told.state, Known):
         if told.origin is Origin.PROBED or any(told.how.startswith(f"line {one.number} of ") for one in unit.lines):
             return ""
-        return f"names {package} {told.state.value} as installed"
+        return NAMES_IT.format(package=package, version=told.state.value)
     said = facts.value(_INSTALLED)
     module = _module(package)
     there = isinstance(said, tuple) and any(_module(str(one)) == module for one in said)
-    return f"says that {package} is installed" if package and there else ""
+    return SAYS_IT.format(package=package) if package and there else ""
 
 
 def _module(package: str) -> str:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TypeVar
 
 from attn_doctor.diagnose.log.plain_texts import told_plainly
+from attn_doctor.diagnose.log.there_already import NAMES_IT, SAYS_IT, hedged
 from attn_doctor.model.findings import Diagnosis, Finding, Remedy
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, with_advice
 from attn_doctor.model.report import Report
@@ -58,7 +59,7 @@ def finding(one: Finding, recipe: Recipe | None = None) -> Finding:
     recipe = recipe or _recipes().get(one.id)
     if recipe is None:
         return one
-    pairs = (*translation.pairs(recipe), *_checks(one.remedies, recipe))
+    pairs = (*translation.pairs(recipe), *_hedged(recipe), *_checks(one.remedies, recipe))
 
     def chinese(text: str) -> str:
         return in_chinese(text, pairs)
@@ -135,6 +136,15 @@ def _remedy(one: Remedy, pairs: Iterable[tuple[str, str]]) -> Remedy:
         why_this_safety=chinese(one.why_this_safety),
         actions=tuple(replace(each, action=action(each.action)) for each in one.actions),
     )
+
+
+def _hedged(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """The titles of a recipe where the log says that what it calls not installed is there."""
+    title = dict(translation.pairs(recipe)).get(recipe.title)
+    for says in (NAMES_IT, SAYS_IT) if title else ():
+        slots = says.replace("{", "{any.")
+        if hedged(recipe.title, slots) != recipe.title:
+            yield hedged(recipe.title, slots), f"{title}（{catalogue.texts()[says].replace('{', '{any.')}）"
 
 
 def _checks(remedies: Iterable[Remedy], recipe: Recipe) -> Iterator[tuple[str, str]]:
