@@ -74,6 +74,8 @@ def with_second_opinion(
     if led.family is None and leading.proven:
         return kept
     text, of_its_text = _text_of(leading, kept, [log for log, _ in logs])
+    if leading.computes_wrongly and not all(one.says_failed for one in of_its_text):
+        return kept  # the words are mostly those of the notices beside the complaint
     ranked = words.bundled().ranked(text)
     agreed = _AGREED if led.family else _AGREED_ON_A_CAUSE
     if not ranked or led.id in {one.id for one in ranked[:agreed]}:

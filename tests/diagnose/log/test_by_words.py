@@ -200,6 +200,13 @@ class TestSecondOpinion:
 
         assert possible(CUT) == [FAMILY]
 
+    def test_a_complaint_stays_where_the_words_are_those_of_a_notice(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("harmless-dtype-warning", 0.1))
+        complaint = "The answer to any question is !!!!!!!!!!!!!!!!!!!!\n"
+        notice = "INFO cuda.py:179] Cannot use FlashAttention-2 backend for Volta and Turing GPUs."
+        assert possible(complaint + notice) == []
+        assert ids(complaint + notice)[0] == "answers-are-exclamation-marks"
+
     def test_a_cause_that_is_proven_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
         text = "ModuleNotFoundError: No module named 'flash_attn'"
         before = ids(text)
