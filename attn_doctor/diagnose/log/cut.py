@@ -59,7 +59,7 @@ _MESSAGE = when_used(
 _GOES_ON = when_used(
     r"\s+\S|frame #\d+|Exception raised from |CUDA kernel errors might|For debugging consider|Compile with `TORCH_USE"
     r"|Device-side assert|Operator wasn|`[\w.@-]+` is not supported|\(Could this error message|Set TORCHDYNAMO"
-    r"|You can suppress|Search for `"
+    r"|You can suppress|Search for `|Location: \w"
 )
 #: Most lines of a message; a longer one is no message.
 _MOST_LINES = 120
