@@ -74,6 +74,8 @@ def with_second_opinion(
     if led.family is None and leading.proven:
         return kept
     text, of_its_text = _text_of(leading, kept, [log for log, _ in logs])
+    if leading.computes_wrongly and not all(one.says_failed for one in of_its_text):
+        return kept  # the words are mostly those of the notices beside the complaint
     ranked = words.bundled().ranked(text)
     agreed = _AGREED if led.family else _AGREED_ON_A_CAUSE
     if not ranked or led.id in {one.id for one in ranked[:agreed]}:
@@ -83,7 +85,7 @@ def with_second_opinion(
         others = (one for one in of_its_text if one.match.recipe.family is None and one.match.recipe.id != led.id)
         possible = [leading, *sorted(others, key=lambda one: one.order)]
     else:
-        before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf)
+        before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf, text)
         if not before and led.is_certain:
             return kept
         possible = [*before[: _MOST_POSSIBLE - 1], leading, *behind][:_MOST_POSSIBLE]
@@ -105,7 +107,11 @@ def _text_of(leading: Weighed, kept: list[Weighed], logs: Sequence[Scanned]) -> 
 
 
 def _rivals(
-    leading: Weighed, of_its_text: Sequence[Weighed], nearest: Sequence[words.Ranked], shelf: Mapping[str, Recipe]
+    leading: Weighed,
+    of_its_text: Sequence[Weighed],
+    nearest: Sequence[words.Ranked],
+    shelf: Mapping[str, Recipe],
+    text: str,
 ) -> tuple[list[Weighed], list[Weighed]]:
     """What the words are nearest to, as far as facts allow it: likelier than what leads, and less likely."""
     enough = _LIKELIER if leading.match.recipe.has_words_of_its_own else _LIKELIER_THAN_A_GRAMMAR
@@ -116,7 +122,7 @@ def _rivals(
         matched = next((each for each in of_its_text if each.match.recipe.id == one.id and not _is_last(each)), None)
         told = matched
         if told is None and one.score >= (_NEAR_TOO if number else _NEAR):
-            told = _weighed(shelf.get(one.id), there.unit, there.line, there.quoted, leading.facts, leading.log)
+            told = _weighed(shelf.get(one.id), there.unit, there.line, there.quoted, leading.facts, leading.log, text)
         if told is not None:
             (before if matched or one.score >= enough else behind).append(told)
     return before, behind
@@ -140,7 +146,7 @@ def _where_nothing_is_known(log: Scanned, facts: FactSet, shelf: Mapping[str, Re
     for one in words.bundled().ranked(log.text)[:_MOST_POSSIBLE]:
         if one.score < (_NEAR_TOO if told else _ALONE):
             break
-        if found := _weighed(shelf.get(one.id), unit, number, text, facts, log.name):
+        if found := _weighed(shelf.get(one.id), unit, number, text, facts, log.name, log.text):
             told.append(replace(found, place=len(told) + 1))
     return told
 
@@ -151,14 +157,16 @@ def _complaint(text: str) -> tuple[int, str] | None:
     return next(((number, line.strip()) for number, line in lines if _COMPLAINS.search(line)), None)
 
 
-def _weighed(recipe: Recipe | None, unit: Unit, line: int, quoted: str, facts: FactSet, log: str) -> Weighed | None:
-    """The recipe as if it had matched there; None where facts or the line itself speak against it, and for families
+def _weighed(
+    recipe: Recipe | None, unit: Unit, line: int, quoted: str, facts: FactSet, log: str, around: str
+) -> Weighed | None:
+    """The recipe as if it had matched there; None where facts, the line or its text speak against it, and for families
     whose words stand in logs of all kinds: wide ones, and those outside the attention stack.
     """
     family = recipe.family if recipe is not None else None
     if recipe is None or not recipe.logs or (family is not None and not (family.ours and recipe.rank < OF_ONE_THING)):
         return None
-    if excludes(recipe, quoted, unit):
+    if excludes(recipe, quoted, unit, around):
         return None
     match = Match(recipe=recipe, pattern=_NO_PATTERN, unit=unit, line=line, quoted=quoted, length=0)
     told = weigh(match, facts, log)

@@ -22,7 +22,7 @@ _HEADER = when_used(
 _FRAME = when_used(
     r'\s*(?:\| )?(?:File )?"?(?P<file>[^"\n]{1,400}?)"?, line (?P<line>\d+)(?:, in |$)'  # Python's own
     r"|\s*(?:File|Cell|Input) (?P<cell>[^\s,]{1,400}?):(?P<at>\d+)(?:, in |$)"  # IPython's
-    r"|\[?(?P<old>(?:[~/.]|[A-Za-z]:[/\\])\S{1,300}\.py|<ipython-input-[^>\s]{1,60}>)\]?(?:\(https?://\S{1,80}\))? in "
+    r"|\[?(?P<old>(?:[~/.]|[A-Za-z]:[/\\])\S{1,300}\.py|<ipython-input-[^>\s]{1,60}>)\]?(?:\(https?://\S{1,300}\))? in "
     r"(?=[\w<])"  # IPython's of before, and Colab's
     r"|(?P<test>[\w./<>@+-]{1,400}\.py):(?P<row>\d+):? in "  # pytest's and rich's
 )
@@ -59,7 +59,7 @@ _MESSAGE = when_used(
 _GOES_ON = when_used(
     r"\s+\S|frame #\d+|Exception raised from |CUDA kernel errors might|For debugging consider|Compile with `TORCH_USE"
     r"|Device-side assert|Operator wasn|`[\w.@-]+` is not supported|\(Could this error message|Set TORCHDYNAMO"
-    r"|You can suppress|Search for `"
+    r"|You can suppress|Search for `|Location: \w"
 )
 #: Most lines of a message; a longer one is no message.
 _MOST_LINES = 120

@@ -35,6 +35,7 @@ MADE_FOR = when_used(
     r"|\.hip:\d|\bgfx(?:9\d\w|1[0-2]\d\d)\b|\bAMD Instinct|\bMI[23]\d{2}X?\b|\bRadeon\b|\b(?:RX )?Vega ?(?:56|64)\b"
     r"|\b(?:[Oo]n|[Ww]ith|[Uu]sing|[Hh]ave|[Mm]y|[Aa]n?|GPUs?:?|\d ?x|Instinct) MI(?:25|50|60|100)\b"
     r"|\b(?:RX|rx) ?(?:4[678]0|5[5-9]0|5[3567]00|6[3-9][05]0|7[6-9][05]0|90[67]0)(?!\d)|\bAMD [679]\d[05]0 ?[Xx][Tt]"
+    r"|\b(?:6[5-9][05]0|7[6-9][05]0|90[67]0) ?(?:XTX?|xtx?)\b"
     r"|stable-diffusion-webui-(?:directml|amdgpu)\b|^\W{0,4}ROC[Mm] is installed\b"
     r"|\bPy[Tt]orch[- ]?[\d.-]{0,8}[- ]ROC[Mm]\b"
     r"|\b(?:I|[Ww]e)(?: have|'ve(?: got)?| use|(?: am|'m| are|'re) (?:using|on)) (?:an? |my )?AMD (?:GPU|card)s?\b"

@@ -199,15 +199,20 @@ class Patterns:
         return searched
 
 
-def excludes(recipe: Recipe, text: str, unit: Unit) -> bool:
+def excludes(recipe: Recipe, text: str, unit: Unit, around: str) -> bool:
     """True where a pattern of the recipe stands in the text beside words that say that it means something else; or all
-    that stand there are of messages which others raise than the unit's frames name.
+    that stand there are of messages which others raise than the unit's frames name, or mean something else by the text
+    around them.
     """
     standing = [pattern for pattern in recipe.logs if re.search(pattern.pattern, text, re.MULTILINE)]
     paths = [path for path, _ in unit.frames]
     return any(
         pattern.unless is not None and re.search(pattern.unless, text, re.MULTILINE) for pattern in standing
-    ) or (bool(standing) and not any(_may_be_raised(pattern, paths) for pattern in standing))
+    ) or (bool(standing) and not any(_may_be_raised(one, paths) and _may_stand(one, around) for one in standing))
+
+
+def _may_stand(pattern: LogPattern, around: str) -> bool:
+    return pattern.unless_nearby is None or not re.search(pattern.unless_nearby, around, re.MULTILINE)
 
 
 def _may_be_raised(pattern: LogPattern, paths: list[str]) -> bool:

@@ -20,7 +20,9 @@ from attn_doctor.recipes.recipe import Recipe
 _FRAME = when_used(r"\s*File \"[^\"\n]{0,300}(?:site|dist)-packages[^\"\n]{1,300}\", line \d+, in ")
 #: No line of these is ever one that runs: the number is of the file as it was.
 _NEVER_RUNS = when_used(r"\s*(?:#(?! ?type:)|(?:\"\"\"|''')\s*$)")
-_NEVER_RUNS_IN_A_NOTEBOOK = when_used(r"-{1,4}> \d{1,5} {2,40}(?:#|(?:\"\"\"|''')\s*$)")
+#: A notebook's arrow at such a line, and the frames that it stands in: a person's own cell may end a text there.
+_ARROW = when_used(r"-{1,4}> ?\d{1,5} +(?P<line>.*)")
+_NOTEBOOKS_FRAME = when_used(r"(?:File )?\[?(?:<ipython-input|[~/]\S|[A-Za-z]:[/\\]\S)[^\n]{0,400}\bin \w|Cell In")
 _FROM_A_PACKAGE = when_used(
     r"cannot import name [`'\"]?(?P<name>\w{1,80})[`'\"]? from [`'\"]?(?P<module>[A-Za-z]\w{1,40})"
     r"|module [`'\"](?P<of>[A-Za-z]\w{1,40})[\w.]{0,80}[`'\"] has no attribute [`'\"]?(?P<attribute>\w{1,80})"
@@ -45,7 +47,13 @@ def lines_do_not_fit(unit: Unit) -> bool:
     above = unit.lines[: unit.message_at]
     if any(_FRAME.match(line.text) and _NEVER_RUNS.match(below.text) for line, below in pairwise(above)):
         return True
-    return any(_NEVER_RUNS_IN_A_NOTEBOOK.match(line.text) for line in above)
+    installed = False
+    for line in above:
+        if _NOTEBOOKS_FRAME.match(line.text):
+            installed = "site-packages" in line.text or "dist-packages" in line.text
+        elif installed and (arrow := _ARROW.match(line.text)) and _NEVER_RUNS.match(arrow["line"]):
+            return True
+    return False
 
 
 def _put_in_and_asks_itself(facts: FactSet, unit: Unit) -> bool:

@@ -44,8 +44,8 @@ _PURE = frozenset(
 _DOES_NOT_LOAD = when_used(r"undefined symbol|cannot open shared object|DLL load failed|Library not loaded")
 
 _BINARY = when_used(r"(?P<path>[\w./~+:-]{2,400}\.(?:so|pyd))\b")
-#: The last line of a message in which an extension names itself, without a folder.
-_PLACE = when_used(r"^\s*Location: (?P<name>[A-Za-z]\w{2,60})\s*$", re.MULTILINE)
+#: The last line of a message in which an extension names itself, without a folder, and maybe what was called of it.
+_PLACE = when_used(r"^\s*Location: (?P<name>[A-Za-z]\w{2,60})(?:[ .:]{1,2}[A-Za-z]\w{0,40}_\w+)?\s*$", re.MULTILINE)
 _SOURCE = when_used(r"(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc))[:( ]{1,2}\d+")
 #: The line of a kernel's own source, as Triton's compiler names it.
 _KERNEL = when_used(r"\bloc\(\"(?P<path>[^\"\n]{2,300}\.py)\":\d+")

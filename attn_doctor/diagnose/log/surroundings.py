@@ -51,7 +51,7 @@ _BESIDE_ARM = when_used(
 _MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "DGX spark", "aarch64", "Grace", "Raspberry Pi")
 #: Likewise of the two above.
 _MAY_BE = (
-    *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9"),
+    *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9", "0XT", "0 XT", "0xt", "0 xt"),
     *("webui-", "hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
     *("MI5", "MI6", "MI1", "Vega", "Iris", "Arc A", "Arc B", "Arc Pro", "arc a", "arc b"),
     *("xpu", "XPU", "Intel", "npu", "910", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),

@@ -49,6 +49,7 @@ ENDED = when_used(
     re.MULTILINE,
 )
 _NO_PARTS = frozenset({"torch"})  # its own files are no extensions of it
+_WRONG_RESULTS = "numerics"  # what a family is about whose programs go on, and compute wrongly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,15 @@ class Weighed:
     @property
     def says_failed(self) -> bool:
         """It is of an exception, or of an error of which it knows more than its form."""
-        return self.failed or (self._is_known and self._on_error(says_an_error))
+        return self.failed or self.computes_wrongly or (self._is_known and self._on_error(says_an_error))
+
+    @property
+    def computes_wrongly(self) -> bool:
+        """It is of wrong results: nothing is raised, and it is what somebody complains of, not a notice beside it."""
+        recipe = self.match.recipe
+        about = recipe.family.about if recipe.family is not None else ""
+        noted = self.survived or self.match.unit.kind is UnitKind.WARNING or self.facts.value(WENT_ON) is True
+        return about == _WRONG_RESULTS and not (noted or recipe.is_of_a_grammar)
 
     @property
     def says_what_failed(self) -> bool:

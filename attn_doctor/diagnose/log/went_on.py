@@ -33,11 +33,13 @@ _SAID_PLAINLY = when_used(
 )
 #: A person's sentence about a failure, which may name what is taken otherwise.
 _FAILS = when_used(r"\b(?:fails|raises|crashes)\b|\b[A-Z]\w*(?:Error|Exception)\b")
+#: A row of a table, in which somebody compares settings: no program said it.
+_ROW = when_used(r"[^|\n]\|[^|\n]{1,80}\|\s*$")
 
 
 def went_on(unit: Unit) -> bool:
     """Whether its message says that the program took something else, or goes on without."""
-    if unit.frames or (unit.kind is UnitKind.LINE and _FAILS.search(unit.message)):
+    if unit.frames or (unit.kind is UnitKind.LINE and (_FAILS.search(unit.message) or _ROW.search(unit.message))):
         return False
     if _SAID.search(unit.message):
         return True

@@ -200,6 +200,20 @@ class TestSecondOpinion:
 
         assert possible(CUT) == [FAMILY]
 
+    def test_a_complaint_stays_where_the_words_are_those_of_a_notice(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("harmless-dtype-warning", 0.1))
+        complaint = "The answer to any question is !!!!!!!!!!!!!!!!!!!!\n"
+        notice = "INFO cuda.py:179] Cannot use FlashAttention-2 backend for Volta and Turing GPUs."
+        assert possible(complaint + notice) == []
+        assert ids(complaint + notice)[0] == "answers-are-exclamation-marks"
+
+    def test_what_the_text_around_excludes_is_no_rival_by_its_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("nvcc-missing", 0.3))
+        error = "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."
+        told = "I have installed CUDA, and in docker build torch.cuda.is_available() returns false.\n"
+        assert ids(error)[0] == "nvcc-missing"
+        assert "nvcc-missing" not in ids(told + error)
+
     def test_a_cause_that_is_proven_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
         text = "ModuleNotFoundError: No module named 'flash_attn'"
         before = ids(text)

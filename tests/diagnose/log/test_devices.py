@@ -73,6 +73,9 @@ def test_each_device_has_a_place_and_a_kind() -> None:
         ("OS: macOS 14.5 (x86_64)\nAMD Radeon Pro 5500M", "Apple"),
         ("Radeon RX Vega 64, Ubuntu", "AMD"),
         ("my MI50 in a server", "AMD"),
+        ("My computer has a 9060XT", "AMD"),
+        ("7900 xtx, Windows 11", "AMD"),
+        ("6600 text tokens, 9060 steps", None),
         ("Intel(R) Iris(R) Xe Graphics", "Intel"),
         # what libraries look for, and the graphics of a processor, beside the GPU that computes
         ("GPU 0: NVIDIA A100-SXM4-80GB\ntransformers/utils/import_utils.py, in is_torch_npu_available", "NVIDIA"),

@@ -66,6 +66,23 @@ def test_a_line_that_never_runs(line: str, leads: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "line", "leads"),
+    [
+        ("[{FROM}](https://{host}#) in _get_module(self, name)", '"""', True),
+        ("{FROM} in _get_module(self, name)", "# what is imported later", True),
+        ("[{FROM}](https://{host}#) in _get_module(self, name)", "from .generic import ModelOutput", False),
+        ("<ipython-input-7-2f1a> in <module>", '"""', False),  # a cell of one's own, that ends a text there
+    ],
+)
+def test_an_arrow_at_a_line_that_never_runs(file: str, line: str, leads: bool) -> None:
+    """Colab writes the address of its page behind each file, and how many frames were left out."""
+    host = "0abcdefghij-496ff2e9c6d22116-0-colab.example.org/outputframe.html?vrz=colab-20230503-060127-RC00_529051665"
+    frame = file.format(FROM=FROM.format(file="file_utils"), host=host)
+    log = CELL.format(asks=HF) + f"\n2 frames\n{frame}\n   2433 \n-> 2434     {line}\n   2435     if proxy:\n\n{LACKS}"
+    assert (first(log) == "start-the-process-anew") is leads
+
+
+@pytest.mark.parametrize(
     ("line", "names"),
     [
         ("Successfully installed tokenizers-0.13.3 transformers-4.30.2", ["tokenizers", "transformers"]),

@@ -124,6 +124,7 @@ def _subject(text: str) -> object:
         (_HEAD + _FRAME.format("peft/a.py") + "ImportError: undefined symbol: x of xformers", "xformers"),
         ("RuntimeError: CUDA error: x\n  Location: /t/pip-req-build-a1b2c3d4/cumesh/src/a.cu:12", "cumesh"),
         ("RuntimeError: CUDA error: no kernel image\n  Location: flex_gemm", "flex-gemm"),
+        ("RuntimeError: CUDA error: no kernel image\nLocation: flex_gemm sparse_conv3d", "flex-gemm"),
         ("/r/.cache/torch_extensions/py39_cu126 is used\nBuilding extension module cpu_lion\n" + _NINJA, "deepspeed"),
     ],
 )  # fmt: skip

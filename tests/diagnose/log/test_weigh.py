@@ -120,3 +120,24 @@ def test_a_notice_about_which_nothing_has_to_be_done_stands_behind_another_one()
     )
 
     assert [one.id for one in told] == ["optional-fast-path-missing", "gpu-minor-above-torchs-list"]
+
+
+def test_wrong_results_lead_the_notices_beside_them() -> None:
+    """Whoever gets one token again and again asks for that; the notice of another backend says nothing of it."""
+    text = (
+        "Qwen2.5 on four T4: the answer to any question is !!!!!!!!!!!!!!!!!!!!\n"
+        "INFO 03-12 10:19:04 cuda.py:179] Cannot use FlashAttention-2 backend for Volta and Turing GPUs.\n"
+        "INFO 03-12 10:19:04 cuda.py:227] Using XFormers backend."
+    )
+    told = _told(text)
+    assert [one.id for one in told] == ["answers-are-exclamation-marks", "harmless-dtype-warning"]
+
+
+def test_a_program_that_met_nan_and_went_on_gives_a_notice() -> None:
+    """The picture is computed once more in 32 bits: nothing is wrong, and the module that is missing leads."""
+    text = (
+        "A tensor with all NaNs was produced in VAE. Web UI will now convert VAE into 32-bit float and retry, falling "
+        "back to 32 bits.\nModuleNotFoundError: No module named 'xformers'"
+    )
+    told = _told(text)
+    assert told[0].id == "xformers-not-installed"
