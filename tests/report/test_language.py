@@ -141,7 +141,9 @@ def test_no_chinese_text_is_left_of_an_english_one_that_is_gone() -> None:
 def test_what_a_program_s_user_can_do_has_a_chinese_text() -> None:
     """The remedies that are put before those of recipes, and what the log's code writes itself."""
     there = {english for english, _ in catalogue.patterns()}
-    texts = [one for way in ways().values() for one in (way.title, way.why_this_safety, *(a.advice for a in way.actions))]
+    texts = [
+        one for way in ways().values() for one in (way.title, way.why_this_safety, *(a.advice for a in way.actions))
+    ]
 
     assert sorted({*texts} - {"", *there}) == []
 
