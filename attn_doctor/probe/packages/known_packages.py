@@ -222,6 +222,7 @@ AMBIGUOUS = frozenset({"cutlass", "kernels", "nvidia"})
 _CALLED_OTHERWISE = {
     "PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "skimage": "scikit-image", "yaml": "pyyaml",
     "pkg_resources": "setuptools", "attr": "attrs", "dateutil": "python-dateutil", "Crypto": "pycryptodome",
+    "_XLAC": "torch-xla",
 }  # fmt: skip
 
 #: How compiled modules are called after their package.
@@ -242,4 +243,4 @@ def distribution_of(module: str, installed: Collection[str] = ()) -> str:
 
 def _guessed(module: str) -> str:
     """The name of a distribution that is on no list: `flex_head_fa_2_cuda` is a compiled part of flex-head-fa."""
-    return _CALLED_OTHERWISE.get(module) or _COMPILED.sub("", module).replace("_", "-") or module
+    return _CALLED_OTHERWISE.get(module) or _COMPILED.sub("", module).replace("_", "-").strip("-") or module

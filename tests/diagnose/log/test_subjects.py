@@ -97,6 +97,7 @@ def _subject(text: str) -> object:
         ("Collecting xformers\nCollecting flash-attn\nBuilding wheel for xformers ... error\nerror: x", "xformers"),
         ("    out, lse = _C_flashattention.fwd(\n        ^^^^\nRuntimeError: CUDA error: no kernel image", "xformers"),
         ("ModuleNotFoundError: No module named 'flex_head_fa_2_cuda' rror:", "flex-head-fa"),
+        ("ImportError: /e/_XLAC.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN5torch4lazy6MetricC1ESs", "torch-xla"),
         ("ModuleNotFoundError: No module named 'tvm_ffi' rror:", "apache-tvm-ffi"),
         ("ValueError: Selected backend AttentionBackendEnum.FLASHINFER is not valid", "vllm"),
         ("Cannot use FlashAttention-2 backend for head size 72. rror:", "vllm"),
