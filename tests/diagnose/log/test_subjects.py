@@ -11,6 +11,7 @@ from attn_doctor.diagnose.log.match import Patterns
 from attn_doctor.diagnose.log.scan import Scanner
 from attn_doctor.diagnose.log.subjects import named_in
 from attn_doctor.model.facts import FactSet
+from attn_doctor.probe.packages.known_packages import distribution_of
 from attn_doctor.recipes.shelf import bundled
 from tests.diagnose.log.making import made
 from tests.diagnose.test_derived import facts
@@ -97,7 +98,6 @@ def _subject(text: str) -> object:
         ("Collecting xformers\nCollecting flash-attn\nBuilding wheel for xformers ... error\nerror: x", "xformers"),
         ("    out, lse = _C_flashattention.fwd(\n        ^^^^\nRuntimeError: CUDA error: no kernel image", "xformers"),
         ("ModuleNotFoundError: No module named 'flex_head_fa_2_cuda' rror:", "flex-head-fa"),
-        ("ImportError: /e/_XLAC.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN5torch4lazy6MetricC1ESs", "torch-xla"),
         ("ModuleNotFoundError: No module named 'tvm_ffi' rror:", "apache-tvm-ffi"),
         ("ValueError: Selected backend AttentionBackendEnum.FLASHINFER is not valid", "vllm"),
         ("Cannot use FlashAttention-2 backend for head size 72. rror:", "vllm"),
@@ -314,3 +314,9 @@ def test_a_gpu_of_a_small_board_tells_the_board() -> None:
     found = explain_text("AssertionError: Torch not compiled with CUDA enabled", bundled(), stated).diagnosis.findings
 
     assert "Jetson" in found[0].remedies[0].title
+
+
+@pytest.mark.parametrize(("module", "name"), [("_XLAC", "torch-xla"), ("_my_kernels", "my"), ("_qutlass_C", "qutlass")])
+def test_no_distribution_begins_with_a_line(module: str, name: str) -> None:
+    """The compiled part of a package on no list, by its module."""
+    assert distribution_of(module) == name
