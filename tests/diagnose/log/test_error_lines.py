@@ -95,5 +95,5 @@ def test_the_last_word_of_a_step_is_no_known_failure() -> None:
         )
     )
 
-    assert report.diagnosis.findings[0].id == "build-code-refused"
+    assert report.diagnosis.findings[0].id == "linker-stops"
     assert report.logs[0].unknown == "/usr/bin/ld: error: cannot squash group 7"
