@@ -54,7 +54,7 @@ _OF_THE_STACK = (
     r"|(?<!lib)(?<!micro)mamba(?!forge)|conv1d|\bapex|comfy|whisper|llama|(?<!p)lora"
     r"|llm|gptq|awq|megatron|unsloth|exllama|ggml|\btts|tts\b|gauss|spconv|detectron|mmcv|nvdiffrast|tiny-?cuda|cutlass"
     r"|flux|rwkv|inductor|\bgpt|gpt\b|rasteriz|webui|nunchaku|kohya|qwen|deepseek|gemma|mistral|\btrain|\bfused"
-    r"|(?<!cycles)(?<!_)_kernel|'loss'|\btgi\b|nvidia-container-cli: requirement"
+    r"|(?<!cycles)(?<!_)_kernel(?!s\.(?:cu|o)\b)|'loss'|\btgi\b|nvidia-container-cli: requirement"
     # What torch and its builds say of a GPU, a driver, a toolkit or a dtype names none of them.
     r"|runtimeerror: cuda|driver on your system|cuda_home|bfloat16|float16|\bbf16|\bfp16"
 )
