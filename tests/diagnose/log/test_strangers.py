@@ -131,8 +131,8 @@ FOREIGN = {
     ),
     "a compiler": "/usr/bin/ld: cannot find -lcudart\ncollect2: error: ld returned 1 exit status\n"
     "make: *** [Makefile:42: matmul] Error 1",
-    "a Makefile": "nvcc -DGPU -c ./src/convolutional_kernels.cu -o obj/convolutional_kernels.o\n/bin/sh: 1: nvcc: not found\n"
-    "make: *** [obj/convolutional_kernels.o] Error 127",
+    "a Makefile": "nvcc -DGPU -c ./src/convolutional_kernels.cu -o obj/convolutional_kernels.o\n"
+    "/bin/sh: 1: nvcc: not found\nmake: *** [obj/convolutional_kernels.o] Error 127",
     "CMake": "No CMAKE_CUDA_COMPILER could be found.\n-- Configuring incomplete, errors occurred!\n"
     "/home/u/kokkos/CMakeLists.txt:12 (enable_language)",
     "a driver": "openmm.OpenMMException: Error loading CUDA module: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)\n"
