@@ -546,6 +546,7 @@ TERMS: tuple[Term, ...] = (
         ("log.oldest_wanted", _V, "the oldest release of a package that a message accepts"),
         ("log.head_dim", _I, "the head dimension that a message names as the one it was given"),
         ("log.dtypes", _TS, "dtypes that a message names, as torch spells them: bfloat16, uint8"),
+        ("log.dtype_given", _T, "the dtype that a message says a kernel was given: float16"),
         ("log.quantization", _T, "the quantization method that a message names"),
         ("log.weight_name", _T, "the weight of a checkpoint that a message names: model.layers.0.mlp.down_proj.weight"),
         ("log.cuda_needed", _V, "the CUDA that a message asks for"),

@@ -36,6 +36,8 @@ _EXCEPTION = when_used(
     r"|(?:[A-Za-z_]\w*\.){1,6}Error)\b"  # gradio.exceptions.Error
     r"(?P<colon>\s?(?:\([\w.]+\))?:|\s*$)"
 )
+#: With words behind it: no line of code reads so.
+_WORDS_OF_ONE = when_used(r"\s*(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?:[A-Z][a-z]+|cannot|module) [a-z]")
 _ANY_EXCEPTION = when_used(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |$)")
 _CARETS = when_used(r"\s*[\^~]+\s*$|\s*\.\.\.<\d+ lines>\.\.\.|\s*\[Previous line repeated")
 _ARROW = when_used(r"\s*-+> ?\d+ |\s*\d+ {2,}\S|\s{4}")
@@ -118,7 +120,7 @@ class _Cutter:
             taken.append(self._take())
         else:
             indent = None
-        after_frame, deep = False, 0
+        after_frame, deep, pasted = False, 0, False
         notebook = bool(header and header["class"])
         while self._at < len(self._lines) and len(taken) < _MOST_FRAMES:
             text = self._lines[self._at].text
@@ -143,6 +145,9 @@ class _Cutter:
                 outdented = bool(frames) and _indent(text) == deep - 2
                 if (outdented or not after_frame) and indent is None and _EXCEPTION.match(text):
                     break
+                if frames and _FRAME.match(taken[-1].text) is None and self._is_a_pasted_message(text):
+                    pasted = True
+                    break
                 taken.append(self._take())
                 after_frame = after_frame and bool(_ARROW.match(text))
             elif _EXCEPTION.match(text):
@@ -156,7 +161,7 @@ class _Cutter:
         if self._at < len(self._lines):
             text = self._lines[self._at].text
             found = _EXCEPTION.match(text) or (indent is not None and frames and _ANY_EXCEPTION.match(text.strip()))
-            if found and (indent is None or _indent(text) <= indent + 2):
+            if found and (pasted or indent is None or _indent(text) <= indent + 2):
                 exception = found["name"]
                 taken += self._message()
         if not exception and header and header["class"]:
@@ -225,6 +230,10 @@ class _Cutter:
             and bool(_GOES_ON.match(following.text))
             and not _is_frame(following.text)
         )
+
+    def _is_a_pasted_message(self, text: str) -> bool:
+        """The exception that ends the frames, pasted as deep as the line of code above it."""
+        return bool(_WORDS_OF_ONE.match(text)) and not self._next_is(_FRAME, 1)
 
     def _indented(self, most: int) -> list[Line]:
         """A line and the following lines that are indented deeper."""

@@ -91,6 +91,11 @@ _DTYPES = {
     "float8_e5m2": "float8_e5m2", "unsigned char": "uint8", "signed char": "int8", "short int": "int16",
 }  # fmt: skip
 _DTYPE = when_used(rf"(?<![\w/])(?:torch\.|c10::)?({'|'.join(sorted(_DTYPES, key=len, reverse=True))})\b(?![./(])")
+#: What a kernel was given, not what it takes.
+_GIVEN = when_used(
+    r"(?:failed to dispatch (?:with |for )?(?:data ?type|dtype)|[Uu]nsupported (?:(?:input|query|data) ?)?d?type"
+    r"|\bgot (?:unsupported |input |query )?d?type)[ :=]{1,3}['\"]?(?:torch\.|c10::)?(?P<dtype>\w{4,14})\b"
+)
 #: vLLM's own words at its start.
 _FREE = when_used(r"Free memory on device[^\n(]{0,40}\((?P<free>\d{1,4}\.\d+)/(?P<whole>\d{1,4}\.\d+) GiB\)")
 #: torch's words since 2.1, and those of before.
@@ -245,6 +250,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
     if dtypes:
         yield _log_fact("dtypes", dtypes, log, unit.message_line)
+    if (given := _GIVEN.search(message)) and given["dtype"] in _DTYPES:
+        yield _log_fact("dtype_given", _DTYPES[given["dtype"]], log, unit.message_line)
     if free := _FREE.search(message):
         share = int(100 * float(free["free"]) / max(float(free["whole"]), 0.01)) - 2
         if 0 < share < 98:

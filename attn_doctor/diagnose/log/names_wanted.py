@@ -135,7 +135,7 @@ def _found(message: str, owners: Collection[str], calls: str) -> NameWanted | No
         return NameWanted(match["name"], span)
     if found := _model_type(message, owners, calls):
         return found
-    if (match := _MODULE.search(message)) and (span := names.of_module(match["module"])):
+    if (match := _MODULE.search(message)) and (span := names.of_module(match["module"], itself=True)):
         return NameWanted(match["module"], span)
     if match := _MISSING.search(message):
         span = names.of_member(match["owner"], match["name"], (*owners, *_spoken_of(calls)))

@@ -114,13 +114,18 @@ def dropped_at_the_top(module: str, name: str) -> Span | None:
     return span if span and span.until else None
 
 
-def of_module(module: str) -> Span | None:
-    """The releases that have the module; of one that the table does not list, those of the package that holds it."""
+def of_module(module: str, *, itself: bool = False) -> Span | None:
+    """The releases that have the module; of one that the table does not list, those of the package that holds it.
+
+    `itself`: not of what holds it: Python misses the outermost first, so what holds a missed module is there.
+    """
     parts = module.split(".")
     for depth in reversed(range(1, len(parts))):
         holder = ".".join(parts[:depth])
         if found := of_name(f"{holder}{_MODULES}", parts[depth]) or of_name(holder, parts[depth]):
             return found
+        if itself:
+            return None
     return None
 
 

@@ -60,6 +60,15 @@ def test_frames_without_a_header_that_are_indented() -> None:
     assert (unit.exception, unit.message.strip()) == ("ImportError", "ImportError: no what")
 
 
+def test_a_message_pasted_as_deep_as_its_line_of_code() -> None:
+    head = 'Traceback (most recent call last):\n  File "/a/vim.py", line 20, in <module>\n'
+    (unit,) = units(
+        f"{head}      **from attend import norm\n      ImportError: cannot import name 'norm' from 'attend'**"
+    )
+
+    assert unit.exception == "ImportError"
+
+
 NOTEBOOKS = """\
 RuntimeError                              Traceback (most recent call last)
 <ipython-input-7-1a2b> in <module>

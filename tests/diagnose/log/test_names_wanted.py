@@ -373,3 +373,13 @@ def test_the_line_of_the_look_up_says_that_a_word_is_a_model_type() -> None:
     found = name_wanted(message, ["transformers"], FactSet(), line)
     assert found is not None
     assert found.name == "model type llava"
+
+
+def test_what_holds_a_missed_module_is_there() -> None:
+    """Python misses the outermost first: deepspeed.ops.sparse_attention itself was dropped by 0.19."""
+    holder = "No module named 'deepspeed.ops.sparse_attention"
+    found = name_wanted(f"{holder}'", [], FactSet())
+
+    assert found is not None
+    assert found.span.until is not None
+    assert name_wanted(f"{holder}.cpp_utils'", [], FactSet()) is None

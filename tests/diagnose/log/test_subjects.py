@@ -235,6 +235,7 @@ def test_a_capability_that_is_asked_for_is_none_that_is_there() -> None:
         ("ValueError: XLMRobertaModel does not do that", "log.model", "XLMRobertaModel"),
         ("RuntimeError: expected BFloat16 and got Byte", "log.dtypes", ("bfloat16", "uint8")),
         ("RuntimeError: got attn_mask.dtype: unsigned char and query.dtype: float", "log.dtypes", ("uint8", "float32")),
+        ("RuntimeError: BatchPrefillWithPagedKVCache failed to dispatch with dtype Half", "log.dtype_given", "float16"),
         ("ModuleNotFoundError: No module named 'flash_attn.cute'", "log.module", "flash_attn.cute"),
         (f"{_NOT_FOUND}==2.4.0 (from versions: 2.6.0, 2.7.0)", "log.torch_asked", "2.4.0"),
         (f"{_NOT_FOUND}>=2.10 (from versions: 2.6.0, 2.8.0)", "log.torch_asked", "2.10.0"),
