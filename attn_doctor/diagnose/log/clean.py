@@ -40,7 +40,8 @@ _SHORT_DATE = rf"\d\d[-/]\d\d(?:[-/]\d{{2,4}})? {_CLOCK}"
 _ZONE = r"(?: ?(?:(?:Z|UTC)\b|[+-]\d\d:?\d\d))?"
 _PLACE = r"[\w./-]{1,80}"
 _LEVEL = (
-    rf"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?:[|:]{_PLACE}:\d+\])?(?=$|[:\s|-])(?:[:\s|]|-(?!-*>)){{0,4}}"
+    r"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|ERR(?=[]:])|CRITICAL|FATAL)"
+    rf"\]?(?:[|:]{_PLACE}:\d+\])?(?=$|[:\s|-])(?:[:\s|]|-(?!-*>)){{0,4}}"
     # logging.basicConfig: level:logger:message
     r"(?:(?<=:)(?![\w.]*(?:Error|Exception|Warning|Failed):)[\w.]{1,60}:(?=[^:]))?"
 )

@@ -202,7 +202,7 @@ class Patterns:
 def excludes(recipe: Recipe, text: str, unit: Unit, around: str) -> bool:
     """True where a pattern of the recipe stands in the text beside words that say that it means something else; or all
     that stand there are of messages which others raise than the unit's frames name, or mean something else by the text
-    around them.
+    around them, or for want of words there that they need.
     """
     standing = [pattern for pattern in recipe.logs if re.search(pattern.pattern, text, re.MULTILINE)]
     paths = [path for path, _ in unit.frames]
@@ -212,7 +212,9 @@ def excludes(recipe: Recipe, text: str, unit: Unit, around: str) -> bool:
 
 
 def _may_stand(pattern: LogPattern, around: str) -> bool:
-    return pattern.unless_nearby is None or not re.search(pattern.unless_nearby, around, re.MULTILINE)
+    if pattern.unless_nearby is not None and re.search(pattern.unless_nearby, around, re.MULTILINE):
+        return False
+    return pattern.nearby is None or bool(re.search(pattern.nearby, around, re.MULTILINE))
 
 
 def _may_be_raised(pattern: LogPattern, paths: list[str]) -> bool:

@@ -214,6 +214,12 @@ class TestSecondOpinion:
         assert ids(error)[0] == "nvcc-missing"
         assert "nvcc-missing" not in ids(told + error)
 
+    def test_what_lacks_words_around_that_it_needs_is_no_rival(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        says(monkeypatch, ("tensorrt-llm-plugin-not-found", 0.3))
+        error = "[TRT] [E] 3: getPluginCreator could not find plugin: GroupQueryAttention version: 1\n"
+        assert "tensorrt-llm-plugin-not-found" not in ids(error)
+        assert "tensorrt-llm-plugin-not-found" in ids("[TensorRT-LLM] TensorRT-LLM version: 0.9.0\n" + error)
+
     def test_a_cause_that_is_proven_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
         text = "ModuleNotFoundError: No module named 'flash_attn'"
         before = ids(text)

@@ -70,6 +70,8 @@ def test_quotes_within_a_printed_string_are_quotes() -> None:
         ("Nov  1 10:00:00 node12 train[77]: x", "x", ""),
         ("4.984 RuntimeError: x", "RuntimeError: x", ""),
         ("[bash]  ERROR: x", "x", ""),
+        ("ERR: x", "x", ""),
+        ("ERR x", "ERR x", ""),
         ("#12 4.984 RuntimeError: x", "RuntimeError: x", ""),
         ("2026-11-21 10:00:00,123 - my.module - ERROR - x", "x", ""),
         (

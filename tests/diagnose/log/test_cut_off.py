@@ -93,8 +93,9 @@ def test_a_message_above_calls_is_what_ended_them(said: str, title: str) -> None
     assert found(f"torch 2.6\n{said}{CALLS}").title.startswith(title)
 
 
-def test_a_record_of_a_failure_above_calls_is_theirs() -> None:
-    told = explain_text(f"ERROR:root:{TOO_MUCH}2.00 GiB.\n{CALLS}", (*bundled(), *families()), FactSet())
+@pytest.mark.parametrize("level", ["ERROR:root:", "ERR: "])
+def test_a_record_of_a_failure_above_calls_is_theirs(level: str) -> None:
+    told = explain_text(f"{level}{TOO_MUCH}2.00 GiB.\n{CALLS}", (*bundled(), *families()), FactSet())
 
     assert [one.id for one in told.diagnosis.findings] == ["gpu-out-of-memory"]
 
