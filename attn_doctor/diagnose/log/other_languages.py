@@ -39,6 +39,23 @@ _NO_COMMAND = when_used(
     r"|ist entweder falsch geschrieben oder|iç ya da dış komut)[^\n]{0,200}"
 )
 
+#: What a shell says of a process that a signal ended: the C library's words, and those of its memory image. A line
+#: that is nothing else, but for the shell's own beginning and the command at its end.
+_DUMPED = (
+    r" ?[(（](?:核心已?转储|吐核|已?核心轉儲|核心已傾印|コアダンプ|코어 덤프됨|Speicherabzug geschrieben|core dumped"
+    r"|[`'\"]?core'? generado|imagem do núcleo gravada|core dump creato"
+    r"|(?:образ памяти|стек памяти) сброшен на диск|zrzut pamięci|çekirdek döküldü)[)）]"
+)
+_BEFORE = r"^(?P<before>\s*(?:\[\d+\] +\d+ )?(?:\S{1,80}: \S{1,8} ?\d+ ?: +\d+ )?)"
+_SEGMENTATION = (
+    r"(?:段错误|段錯誤|程式記憶體區段錯誤|区段错误|セグメンテーション違反(?:です)?|세그멘테이션 (?:오류|폴트)"
+    r"|Speicherzugriffsfehler|Erreur de segmentation|Violación de segmento|Falha de segmentação|Errore di segmentazione"
+    r"|Ошибка сегмент(?:ирования|ации)|Naruszenie ochrony pamięci|Parçalama arızası)"
+)
+_ABORTED = r"(?:已放弃|已中止|中止|Abgebrochen|Abandon|Abortado|Annullato|Аварийный останов|Przerwane)"
+_CRASHED = when_used(rf"{_BEFORE}{_SEGMENTATION}(?:{_DUMPED})?(?=\s|$)")
+_ABORTED_ITSELF = when_used(rf"{_BEFORE}{_ABORTED}{_DUMPED}(?=\s|$)")
+
 #: English words -> the same in other languages.
 _OTHERS = {
     "The specified module could not be found": (
@@ -105,17 +122,23 @@ _SAID = tuple((when_used("|".join(others)), english) for english, others in _OTH
 _IN_ENGLISH_LETTERS = (
     *("DLL", "Error", "fatal"),
     *(" comando intern", "commande interne", "jako polecenie", "ist entweder falsch"),
+    *("Speicherzugriffsfehler", "Erreur de segmentation", "Errore di segmentazione", "Abgebrochen (", "Abandon ("),
 )
+#: A line of a shell about a signal is short; other lines in such letters are what people write.
+_LONGEST_OF_A_SHELL = 300
 
 
 def may_be_a_systems_own_words(text: str) -> bool:
     """Whether the line is worth the search: a log is read line by line."""
-    foreign = not text.isascii() and (": " in text or text[:1] in "'\"«")
+    foreign = not text.isascii() and (": " in text or text[:1] in "'\"«" or len(text) <= _LONGEST_OF_A_SHELL)
     return foreign or any(sign in text for sign in _IN_ENGLISH_LETTERS)
 
 
 def in_english(text: str) -> str:
     """The line with a system's own words in English."""
+    if len(text) <= _LONGEST_OF_A_SHELL:
+        text = _CRASHED.sub(r"\g<before>Segmentation fault (core dumped)", text)
+        text = _ABORTED_ITSELF.sub(r"\g<before>Aborted (core dumped)", text)
     text = _NO_COMMAND.sub("is not recognized as an internal or external command", text)
     text = _NO_INPUT.sub("cannot open input file ", text)
     text = _NO_FILE.sub("No such file or directory", _FATAL.sub("fatal error: ", text))

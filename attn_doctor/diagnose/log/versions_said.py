@@ -60,6 +60,9 @@ _ASKED = when_used(
 )
 _ASKED_BEHIND = when_used(r" (?:is|are|was) (?:recommended|suggested|assumed|preferred)\b")
 
+#: The first line of what xformers says it was built for, cut before what is there: (you have 2.5.1).
+_BUILT_FOR = when_used(rf"\s*PyTorch (?:version )?{VERSION} with C(?:UD?|UDA (?:\d{{4}}|None)?)?\s*$")
+
 
 def asks_for_versions(text: str) -> bool:
     """True for a line that asks for releases, or offers them."""
@@ -69,7 +72,7 @@ def asks_for_versions(text: str) -> bool:
 def versions_in(text: str) -> Iterator[tuple[str, str]]:
     """Distribution and release of each package that the line says is there."""
     there = {_distribution(one["name"]): one["version"] for one in _THERE.finditer(text) if _is_said(text, one)}
-    wanted = _WANTED.search(text) is not None
+    wanted = _WANTED.search(text) is not None or _BUILT_FOR.match(text) is not None
     if wanted and (installed := _installed(text)):
         there.setdefault("torch", installed)
     if not there and (alone := _THERE_ALONE.search(text)) and _is_said(text, alone):

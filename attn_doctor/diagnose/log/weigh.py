@@ -45,7 +45,10 @@ _TOLD = when_used(r"\b(?:I|[Ww]e|I'm|[Mm]y) (?:\w+ ){0,3}\w")
 #: What a shell or a launcher says of a process that a signal ended: after the program's own warnings it is what counts.
 ENDED = when_used(
     r"^\s*(?:\S{1,80}: line \d+: +\d+ )?(?:Killed|Segmentation fault|Bus error|Illegal instruction)\b(?! by)"
-    r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals",
+    r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals"
+    r"|Fatal Python error: (?:Aborted|Segmentation|Bus|Illegal|Floating)"
+    r"|(?:exit|exception|return|status)[ _]?code:? ?\W?"
+    r"(?:-(?:6|7|11)\b|13[49]\b|0x[cC]0000005\b|0x80000003\b|3221225477|2147483651)",
     re.MULTILINE,
 )
 _NO_PARTS = frozenset({"torch"})  # its own files are no extensions of it
@@ -106,6 +109,13 @@ class Weighed:
         about = recipe.family.about if recipe.family is not None else ""
         noted = self.survived or self.match.unit.kind is UnitKind.WARNING or self.facts.value(WENT_ON) is True
         return about == _WRONG_RESULTS and not (noted or recipe.is_of_a_grammar)
+
+    @property
+    def crashed(self) -> bool:
+        """It is of a process that a signal ended, in a program of the attention stack."""
+        family = self.match.recipe.family
+        ours = family is not None and family.ours
+        return ours and not self.follows and self.failed and ENDED.search(self.match.quoted) is not None
 
     @property
     def says_what_failed(self) -> bool:

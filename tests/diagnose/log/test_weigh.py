@@ -141,3 +141,45 @@ def test_a_program_that_met_nan_and_went_on_gives_a_notice() -> None:
     )
     told = _told(text)
     assert told[0].id == "xformers-not-installed"
+
+
+CRASHES = (
+    "`Fatal Python error: Aborted`, exception code `0x80000003`, at the first call of sageattn_qk_int8_pv_fp16_cuda",
+    "Segmentation fault (core dumped)",
+    "python main.py ended with exit code -11",
+)
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_a_crash_leads_the_wrong_results_beside_it(crash: str) -> None:
+    """The process ended in native code with one kernel; that another gave black images comes after."""
+    told = _told(f"Black images with SageAttention's other mode, qk_int8_pv_fp16_triton. With this one:\n{crash}")
+    assert told[0].id == "attention-ends-the-process"
+
+
+def test_black_images_without_a_crash_stay_what_they_are() -> None:
+    """That nothing crashes is said as well."""
+    told = _told("With SageAttention 2.2 all images in ComfyUI are black. No crash, no error in the console.")
+    assert told[0].id == "images-all-nan"
+
+
+SEGMENTATION_FAULTS = (
+    "段错误(吐核)",
+    "段错误 (核心已转储)",
+    "run.sh: 行 12: 4711 段错误 （核心已转储） python cli_demo.py",
+    "Speicherzugriffsfehler (Speicherabzug geschrieben)",
+    "Erreur de segmentation (core dumped)",
+    "Ошибка сегментирования (образ памяти сброшен на диск)",
+    "Segmentation fault",
+)
+
+
+@pytest.mark.parametrize("fault", SEGMENTATION_FAULTS)
+def test_a_segmentation_fault_leads_the_notice_before_it(fault: str) -> None:
+    """A shell says it in its user's language."""
+    told = _told(
+        "Try importing flash-attention for faster inference...\n"
+        "Warning: import flash_attn rotary fail, please install FlashAttention rotary to get higher efficiency "
+        f"https://github.com/Dao-AILab/flash-attention/tree/main/csrc/rotary\n{fault}"
+    )
+    assert told[0].id == "import-ends-in-segfault"
