@@ -138,7 +138,7 @@ FIRST = [
     ),
     ("device='cpu'\nRuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "float32-on-cpu"),
     ("RuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "use-the-gpu"),
-    ("ModuleNotFoundError: No module named 'flash_attn.ops.triton.rotary'", "flash-attn-with-the-name"),
+    ("ModuleNotFoundError: No module named 'flash_attn.ops.triton.rotary'", "flash-attn-with-the-module"),
     ("ModuleNotFoundError: No module named 'flash_attn.flash_attention'", "newer-code"),
     (
         (

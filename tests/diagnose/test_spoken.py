@@ -171,7 +171,7 @@ def test_words_that_allow_less_than_they_prove_elsewhere_refute_nothing() -> Non
 
 def test_an_import_without_a_known_cause_has_its_familys_checks() -> None:
     """The failure stays the finding; the checks of `explain` for these words come before the general advice."""
-    words = "RuntimeError: FlashAttention only supports head dimension at most 999 here"
+    words = "RuntimeError: head dimension 999 is not supported by FlashAttention here"
     told = explain_text(words, RECIPES, facts()).diagnosis.findings[0]
     found = judged(
         **{
@@ -193,7 +193,7 @@ def test_an_import_without_a_known_cause_has_its_familys_checks() -> None:
 def test_a_traced_models_traceback_without_a_known_cause_has_its_family() -> None:
     """It is told as `explain` tells it; a traceback that is not about the attention stack is not."""
     text = 'Traceback (most recent call last):\n  File "/p/model.py", line 3, in forward\n    x()\n'
-    ours = text + "RuntimeError: FlashAttention only supports head dimension at most 999 here"
+    ours = text + "RuntimeError: head dimension 999 is not supported by FlashAttention here"
     told = explain_text(ours, RECIPES, facts()).diagnosis.findings[0]
 
     assert told.family

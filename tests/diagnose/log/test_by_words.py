@@ -22,7 +22,7 @@ from attn_doctor.workflows import explain as workflow
 from attn_doctor.workflows.explain import ExplainRequest, explain
 from tests.diagnose.log.making import made
 
-CUT = "import torch\nRuntimeError: FlashAttention only supports Ampere GP"
+CUT = "import torch\nRuntimeError: FlashAttention only supports Ampere GPUs o"
 FAMILY = "kernel-refuses-this-gpu"
 
 
