@@ -6,11 +6,12 @@ often as the patterns, and for other reasons: where both name the same, few are 
 patterns lead with is not among the model's first, nothing is stated: it and what the words are nearest to are told as
 possible, the likelier first. So is a cause that is only likely and not the model's first, and what the words are near
 to where nothing matches at all. A family whose messages are certain (what Python or a shell says by itself) stays
-stated, unless a cause is likelier, and so does a notice of a program that goes on. Where the text proves one cause the
-model has no say: there it was more often wrong than right. What is less near is shown beside the answer as something to
-look at, never as a finding. A log without an error line in which somebody complains is near to something as one with it
-is. That a family's own long text stood in the message was held to be as good as the model's word until 2026-11-27: of
-42 such families in four unread sets 16 were right.
+stated, unless a cause is likelier, and so does a notice of a program that goes on; so do a crash in native code, and
+wrong results that somebody complains of beside notices: there the words are those of what stands around. Where the text
+proves one cause the model has no say: there it was more often wrong than right. What is less near is shown beside the
+answer as something to look at, never as a finding. A log without an error line in which somebody complains is near to
+something as one with it is. That a family's own long text stood in the message was held to be as good as the model's
+word until 2026-11-27: of 42 such families in four unread sets 16 were right.
 """
 
 from __future__ import annotations
