@@ -20,10 +20,12 @@ from collections.abc import Mapping, Sequence
 
 from attn_doctor.diagnose.log.match import Match, excludes
 from attn_doctor.diagnose.log.scan import Scanned
+from attn_doctor.diagnose.log.subjects import every_named
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.diagnose.log.weigh import OF_LEARNING, OF_ONE_THING, WENT_ON, Weighed, is_told, weigh
 from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Severity
+from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data import words
@@ -169,11 +171,20 @@ def _weighed(
     family = recipe.family if recipe is not None else None
     if recipe is None or not recipe.logs or (family is not None and not (family.ours and recipe.rank < OF_ONE_THING)):
         return None
-    if excludes(recipe, quoted, unit, around):
+    if excludes(recipe, quoted, unit, around) or not _may_be_of(recipe.library, around):
         return None
     match = Match(recipe=recipe, pattern=_NO_PATTERN, unit=unit, line=line, quoted=quoted, length=0)
     told = weigh(match, facts, log)
     return None if told is None else replace(told, severity=Severity.INFO, by_words=True)
+
+
+def _may_be_of(library: str, text: str) -> bool:
+    """False for a package's own trouble in a text that does not name the package: of 32 that the words alone took for
+    one of flash-attn, DeepSpeed, mamba-ssm or xformers none was.
+    """
+    if library not in BY_NAME or library == "torch":
+        return True
+    return library in text.lower().replace("_", "-") or any(name.startswith(library) for name in every_named(text))
 
 
 def nearest(text: str, recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:

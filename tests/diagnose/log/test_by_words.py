@@ -74,6 +74,15 @@ class TestSecondOpinion:
         assert "open:" not in text
         assert len(text.splitlines()) <= 15
 
+    def test_a_package_that_the_text_does_not_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Messages of two packages share most of their words: the words alone took one for the other's."""
+        says(monkeypatch, ("flash-attn-not-installed", 0.9), ("native-library-of-bitsandbytes", 0.8))
+        log = "ModuleNotFoundError: No module named 'bitsandbytes.cuda_setup.paths'"
+        asked = f"{log}, wanted by the layers for FlashAttention"
+
+        assert "flash-attn-not-installed" not in possible(log)
+        assert "flash-attn-not-installed" in possible(asked)
+
     def test_it_is_written_and_read(self) -> None:
         written = report_v1.to_json(told(CUT)[0])
         again = report_v1.from_json(written).diagnosis.findings
@@ -253,7 +262,7 @@ class TestSecondOpinion:
 
     def test_where_nothing_matches_what_is_near_enough_is_possible(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The line that failed stays unknown, and is said to be; a log without one, or of other programs, has none."""
-        log = "torch 2.6.0, vllm\nE: squash: group 7 is odd"
+        log = "torch 2.6.0, vllm, flash-attn\nE: squash: group 7 is odd"
         says(monkeypatch, ("nvcc-missing", -0.9))
         assert ids(log) == []
 
