@@ -257,7 +257,8 @@ class TestCells:
 
     @pytest.mark.parametrize("width", [40, 80])
     def test_every_cause_of_the_shelf_fits(self, width: int) -> None:
-        for recipe in (*shelf.bundled(), *shelf.families()):
+        """Half of the shelf in each width: what is tried is the wrapping, and each text costs milliseconds."""
+        for recipe in (*shelf.bundled(), *shelf.families())[width // 80 :: 2]:
             for _, text in translation.pairs(recipe):
                 lines = wrapped(text, width)
                 assert "".join("".join(lines).split()) == "".join(text.split())
