@@ -23,7 +23,10 @@ _NO_MODULE = when_used(r"No module named ")
 _FAILED_FOR_WANT_OF = when_used(r"(?i)\b(?:fail(?:ed|s|ure)?|can ?not|could not|unable)\b.{0,120}No module named ")
 _WARNS = when_used(r"^\s*\W?(?:WARN(?:ING)?|Warning)\b|\bWARNING[\[:]|\w+Warning: ")
 #: xformers says that its kernels do not load, and the program starts without them.
-_XFORMERS_LEFT_OUT = when_used(r"xFormers can't load C\+\+/CUDA extensions|xFormers was built for:")
+_XFORMERS_LEFT_OUT = when_used(
+    r"xFormers can't load C\+\+/CUDA extensions|xFormers was built for:"
+    r"|Need to compile C\+\+ extensions to use all xFormers"
+)
 #: What may follow from that all the same.
 _FOR_WANT_OF_XFORMERS = when_used(r"(?i)xformers|memory[ _-]?efficient|out ?of ?memory|\ballocat")
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")

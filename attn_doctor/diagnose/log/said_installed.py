@@ -15,7 +15,7 @@ INSTALLED, PUT_IN = "log.installed", "log.put_in"
 #: Kept for one log.
 _MOST = 40
 #: Texts of which one stands in every line that is read.
-SIGNS = ("nstall", "already satisfied", "装")
+SIGNS = ("nstall", "already satisfied", "装", "pip list", "pip show", "pip freeze", "pip3 ")
 #: What pip says it put in, or found in its place.
 _PUT_IN = when_used(r"^\s*Successfully installed (?P<all>\S[^\n]{0,4000})")
 _PUT = when_used(r"(?P<name>[A-Za-z][\w.]*(?:-[A-Za-z][\w.]*)*)-(?P<version>\d[\w.+!]*)(?= |$)")

@@ -70,13 +70,17 @@ def test_what_raises_or_advises_is_no_notice(text: str) -> None:
     ("notice", "of"),
     [
         (
-            "Error running sage attention: Input tensors must be in dtype of torch.float16 or torch.bfloat16, "
-            "using pytorch attention instead.",
+            (
+                "Error running sage attention: Input tensors must be in dtype of torch.float16 or torch.bfloat16, "
+                "using pytorch attention instead."
+            ),
             "fp32-model-without-autocast",
         ),
         (
-            "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
-            "    PyTorch 2.8.0+cu128 with CUDA 1208 (you have 2.9.1+cu130)\n    Python  3.12.3 (you have 3.12.10)",
+            (
+                "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
+                "    PyTorch 2.8.0+cu128 with CUDA 1208 (you have 2.9.1+cu130)\n    Python  3.12.3 (you have 3.12.10)"
+            ),
             "xformers-torch-mismatch",
         ),
     ],
@@ -86,7 +90,7 @@ def test_what_ended_it_comes_before_what_was_caught_above(notice: str, of: str) 
     assert _first(notice)[0] == of
 
     end = (
-        'Traceback (most recent call last):\n  File "/w/app.py", line 5, in <module>\n    x = torch.cat([x, c], dim=1)\n'
+        'Traceback (most recent call last):\n  File "/w/app.py", line 5, in <module>\n    x = torch.cat([x, c])\n'
         "RuntimeError: Sizes of tensors must match except in dimension 1. Expected size 2 but got size 1 for tensor "
         "number 1 in the list."
     )
