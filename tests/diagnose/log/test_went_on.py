@@ -97,6 +97,15 @@ def test_what_ended_it_comes_before_what_was_caught_above(notice: str, of: str) 
     assert _first(f"{notice}\n{end}") == ("shapes-that-do-not-fit", Severity.INFO)
 
 
+def test_the_words_of_what_was_caught_are_no_rivals_of_what_ended_it() -> None:
+    text = (
+        "Using sage attention\nError running sage attention: SM89 kernel is not available. make sure you GPUs with "
+        "compute capability 8.9., using pytorch attention instead.\nTraceback (most recent call last):\n"
+        "  File \"/c/nodes.py\", line 332, in encode\nAttributeError: 'VAE' object has no attribute 'vae_dtype'"
+    )
+    assert _first(text)[0] == "packages-of-two-times"
+
+
 def test_what_follows_from_an_xformers_that_does_not_load_leaves_it_in_front() -> None:
     notice = (
         "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
