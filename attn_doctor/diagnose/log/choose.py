@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
+from attn_doctor.diagnose.log.unit import UnitKind
+from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, WENT_ON, Weighed, is_told
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -21,6 +22,13 @@ _NO_MODULE = when_used(r"No module named ")
 #: What could not be done without it; "Error caught was: No module named" is printed by what goes on.
 _FAILED_FOR_WANT_OF = when_used(r"(?i)\b(?:fail(?:ed|s|ure)?|can ?not|could not|unable)\b.{0,120}No module named ")
 _WARNS = when_used(r"^\s*\W?(?:WARN(?:ING)?|Warning)\b|\bWARNING[\[:]|\w+Warning: ")
+#: xformers says that its kernels do not load, and the program starts without them.
+_XFORMERS_LEFT_OUT = when_used(
+    r"xFormers can't load C\+\+/CUDA extensions|xFormers was built for:"
+    r"|Need to compile C\+\+ extensions to use all xFormers"
+)
+#: What may follow from that all the same.
+_FOR_WANT_OF_XFORMERS = when_used(r"(?i)xformers|memory[ _-]?efficient|out ?of ?memory|\ballocat")
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 
 
@@ -38,7 +46,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
-    weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
+    weighed = _caught_before_what_raised(_warnings_beside_what_is_missing(_ends_behind_what_raised(weighed)))
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -127,6 +135,31 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
         else one
         for one in weighed
     ]
+
+
+def _caught_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; a note of what a program caught and took something else for, or xformers said of itself, where an
+    exception that does not speak of it stands below.
+    """
+    raised = [one for one in weighed if one.match.unit.exception and one.failed and not one.match.pattern.wrapper]
+    return [
+        replace(one, severity=Severity.INFO, survived=True, beside=True)
+        if raised
+        and one.match.recipe.family is None
+        and one.match.unit.kind is UnitKind.LINE
+        and any(_is_apart(one, end) for end in raised)
+        else one
+        for one in weighed
+    ]
+
+
+def _is_apart(notice: Weighed, end: Weighed) -> bool:
+    below = end.log == notice.log and end.match.unit.first > notice.match.unit.last
+    if not below or end.match.recipe.id == notice.match.recipe.id:
+        return False
+    if _XFORMERS_LEFT_OUT.search(notice.match.unit.text):
+        return not _FOR_WANT_OF_XFORMERS.search(end.match.unit.text)
+    return notice.facts.value(WENT_ON) is True
 
 
 def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:

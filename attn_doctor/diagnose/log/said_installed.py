@@ -15,7 +15,7 @@ INSTALLED, PUT_IN = "log.installed", "log.put_in"
 #: Kept for one log.
 _MOST = 40
 #: Texts of which one stands in every line that is read.
-SIGNS = ("nstall", "already satisfied", "装")
+SIGNS = ("nstall", "already satisfied", "装", "pip list", "pip show", "pip freeze", "pip3 ")
 #: What pip says it put in, or found in its place.
 _PUT_IN = when_used(r"^\s*Successfully installed (?P<all>\S[^\n]{0,4000})")
 _PUT = when_used(r"(?P<name>[A-Za-z][\w.]*(?:-[A-Za-z][\w.]*)*)-(?P<version>\d[\w.+!]*)(?= |$)")
@@ -41,13 +41,15 @@ _BEHIND = (
     rf"(?:已经?|成功|明明|确实|我[也都是]?)(?:已|用)?经? ?{_ZH}[好上]?了?(?:的是)? ?(?P<what>[A-Za-z][^\n。]{{1,80}})",
     r"(?:^|[，。,；\s])(?:安装|装)了 ?(?P<what>[A-Za-z][^\n。；;]{1,80})",
 )
+#: No sentence ends in it; a release has its points.
+_PART, _PART_WITH_COMMAS = r"(?:[^\n.;:,]|(?<=\d)\.(?=[\dp])){2,80}?", r"(?:[^\n.;:]|(?<=\d)\.(?=[\dp])){2,80}?"
 _WENT = r"succe\w{1,8}|worked|works|went (?:fine|well|through)|completed?|finished"
 #: or before it.
 _BEFORE = (
-    rf"\b(?:have|has|had|[Ww]ith) (?P<what>[^\n.;:]{{2,80}}?){_HOW} installed\b(?! in order)",
-    rf"(?P<what>[^\n.;:,]{{2,80}}?),? (?:is|are|was|were|has been|have been|got){_HOW} (?:re)?installed\b",
-    r"(?P<what>[^\n.;:,]{2,80}?) installed (?:successfully|fine|correctly|just fine|ok\b|OK\b|without)",
-    rf"\b(?:pip3? install|[Ii]nstall(?:ation)? of) (?P<what>[^\n.;:,]{{2,80}}?)`? (?:has |was |is )?(?:{_WENT})\b",
+    rf"\b(?:have|has|had|[Ww]ith) (?P<what>{_PART_WITH_COMMAS}){_HOW} installed\b(?! in order)",
+    rf"(?P<what>{_PART}),? (?:is|are|was|were|has been|have been|got){_HOW} (?:re)?installed\b",
+    rf"(?P<what>{_PART}) installed (?:successfully|fine|correctly|just fine|ok\b|OK\b|without)",
+    rf"\b(?:pip3? install|[Ii]nstall(?:ation)? of) (?P<what>{_PART})`? (?:has |was |is )?(?:{_WENT})\b",
     rf"(?P<what>{_THING}(?:都|明明|确实|已经?|成功)(?:已经?)?{_ZH}",
     rf"(?P<what>{_THING}(?:都)?{_ZH}(?:好|上|成功)",
 )

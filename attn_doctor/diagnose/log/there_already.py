@@ -37,6 +37,7 @@ _SAID_MISSING = when_used(
     r"|\bnot installed\b[^\n]{0,60}\bpip3? install [`'\"]?(?P<typed>[A-Za-z][\w-]{2,60})"
     r"|\b[Pp]lease (?:pip3? )?install (?:the )?[`'\"]?(?:pip3? install )?(?P<asked>[A-Za-z][\w-]{2,60})"
     r"(?! (?:properly|again))\b"
+    r"|(?P<off>\bFlash ?Attention ?2) is not available\. Please refer to"
     r"|(?P<absent>\b[A-Za-z][\w -]{2,60}?)[`'\"]? (?:package |library |module )?(?:is|was) not installed\b"
 )
 #: An installer's words: there is no such release, wherever it is to go.

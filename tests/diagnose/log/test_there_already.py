@@ -70,7 +70,23 @@ def test_what_is_met_comes_last() -> None:
         ("ModuleNotFoundError: No module named 'xformers'", ""),
         ("I installed flash-attn.\nImportError: Please install flash-attn to use this", "flash-attn"),
         ("I already have flash attention installed\nImportError: Flash Attention V2 is not installed.", "flash-attn"),
+        (
+            "flash_attn 2.7.4.post1 is installed\nImportError: the package flash_attn seems to be not installed.",
+            "flash-attn",
+        ),
+        (
+            (
+                "Requirement already satisfied: flash-attn in /v\n"
+                "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: "
+                "Flash Attention 2 is not available. Please refer to the docs"
+            ),
+            "flash-attn",
+        ),
         ("Requirement already satisfied: einops in /v\nModuleNotFoundError: No module named 'einops'", "einops"),
+        (
+            "pip list shows flash_attn_3 3.0\nModuleNotFoundError: No module named 'flash_attn_interface'",
+            "flash-attn-3",
+        ),
         ("我已经安装了 xformers\nModuleNotFoundError: No module named 'xformers'", "xformers"),
         ("flash-attn is installed\nImportError: dropout_layer_norm is not installed", ""),  # which is a package apart
         ("I installed flash-attn\nModuleNotFoundError: No module named 'xformers'", ""),

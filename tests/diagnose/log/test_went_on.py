@@ -64,3 +64,55 @@ def test_what_is_missing_is_no_error_where_the_program_goes_on() -> None:
 def test_what_raises_or_advises_is_no_notice(text: str) -> None:
     """The same words in an exception, and in a person's sentence about a failure."""
     assert _first(text)[0] != NOTICE
+
+
+@pytest.mark.parametrize(
+    ("notice", "of"),
+    [
+        (
+            (
+                "Error running sage attention: Input tensors must be in dtype of torch.float16 or torch.bfloat16, "
+                "using pytorch attention instead."
+            ),
+            "fp32-model-without-autocast",
+        ),
+        (
+            (
+                "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
+                "    PyTorch 2.8.0+cu128 with CUDA 1208 (you have 2.9.1+cu130)\n    Python  3.12.3 (you have 3.12.10)"
+            ),
+            "xformers-torch-mismatch",
+        ),
+    ],
+)
+def test_what_ended_it_comes_before_what_was_caught_above(notice: str, of: str) -> None:
+    """The notice leads where nothing else is said, and where the exception speaks of its package."""
+    assert _first(notice)[0] == of
+
+    end = (
+        'Traceback (most recent call last):\n  File "/w/app.py", line 5, in <module>\n    x = torch.cat([x, c])\n'
+        "RuntimeError: Sizes of tensors must match except in dimension 1. Expected size 2 but got size 1 for tensor "
+        "number 1 in the list."
+    )
+    assert _first(f"{notice}\n{end}") == ("shapes-that-do-not-fit", Severity.INFO)
+
+
+def test_the_words_of_what_was_caught_are_no_rivals_of_what_ended_it() -> None:
+    text = (
+        "Using sage attention\nError running sage attention: SM89 kernel is not available. make sure you GPUs with "
+        "compute capability 8.9., using pytorch attention instead.\nTraceback (most recent call last):\n"
+        "  File \"/c/nodes.py\", line 332, in encode\nAttributeError: 'VAE' object has no attribute 'vae_dtype'"
+    )
+    assert _first(text)[0] == "packages-of-two-times"
+
+
+def test_what_follows_from_an_xformers_that_does_not_load_leaves_it_in_front() -> None:
+    notice = (
+        "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
+        "    PyTorch 2.8.0+cu128 with CUDA 1208 (you have 2.9.1+cu130)"
+    )
+    end = (
+        'Traceback (most recent call last):\n  File "/w/app.py", line 5, in <module>\n    pipe(prompt)\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    )
+    assert _first(f"{notice}\n{end}") == ("xformers-torch-mismatch", Severity.ERROR)
