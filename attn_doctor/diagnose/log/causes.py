@@ -248,7 +248,8 @@ def _steps(finding: Finding, facts: FactSet, *, possible: bool) -> tuple[Remedy,
     for one in {one.id: plainly(one) for one in useful_first(finding, facts)}.values():
         commands = tuple(command for each in one.actions for command in each.commands)
         typed.setdefault(one.id if finding.is_a_look(one) or not (finding.family and commands) else commands, one)
-    steps = tuple(typed.values())
+    # Two remedies of a recipe can become one, the program's own switch.
+    steps = tuple({(one.title, one.actions): one for one in reversed(typed.values())}.values())[::-1]
     if not possible:
         return steps
     looks, fixes = ([one for one in steps if finding.is_a_look(one) is look] for look in (True, False))

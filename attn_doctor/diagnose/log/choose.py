@@ -17,9 +17,10 @@ _INSTALLED_NOTHING = when_used(
     r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
     r"|externally-managed-environment|No matching distributions? found for |\bno such option: --"
 )
-_NO_MODULE = when_used(r"No module named ")
+_MISSING = r"(?:No module named |cannot import name .{1,120}\(unknown location\))"
+_NO_MODULE = when_used(_MISSING)
 #: What could not be done without it; "Error caught was: No module named" is printed by what goes on.
-_FAILED_FOR_WANT_OF = when_used(r"(?i)\b(?:fail(?:ed|s|ure)?|can ?not|could not|unable)\b.{0,120}No module named ")
+_FAILED_FOR_WANT_OF = when_used(rf"(?i)\b(?:fail(?:ed|s|ure)?|can ?not|could not|unable)\b.{{0,120}}{_MISSING}")
 _WARNS = when_used(r"^\s*\W?(?:WARN(?:ING)?|Warning)\b|\bWARNING[\[:]|\w+Warning: ")
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 

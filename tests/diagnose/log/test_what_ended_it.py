@@ -86,8 +86,10 @@ def test_a_warning_does_not_stand_before_a_module_that_is_missing() -> None:
     )
     missing = "LatentSyncNode - Failed to execute module: No module named 'insightface'\n"
 
+    hollow = "ImportError: cannot import name 'set_seed' from 'transformers' (unknown location)\n"
     goes_on = "A matching Triton is not available\nError caught was: No module named 'triton'\n"
 
     assert ids(missing + warning)[0] == "module-not-there"
+    assert ids(warning + hollow)[0] == "folder-without-its-package"
     assert ids(warning)[0] == "xformers-torch-mismatch"
     assert ids(warning + goes_on)[0] == "xformers-torch-mismatch"
