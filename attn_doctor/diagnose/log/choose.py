@@ -149,5 +149,10 @@ def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weigh
     printed = {unit: one for unit, one in best.items() if not is_told(one.match)}
     best = printed or best
     ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
-    only_notices = not any(one.says_failed for one in ours) and any(one.says_failed for one in best.values())
-    return list(best.values()) if only_notices else ours or list(best.values())
+    led = [one for one in ours if one.says_failed]
+    only_notices = not led and any(one.says_failed for one in best.values())
+    # A loss that is no number did not end the program that raised of something else.
+    ended = all(one.computes_wrongly for one in led) and any(
+        one.failed and not one.match.recipe.is_of_a_grammar for one in best.values()
+    )
+    return list(best.values()) if only_notices or ended else ours or list(best.values())

@@ -40,6 +40,7 @@ LOGS = [
     (NOTICE, "sdpa-without-its-flash-kernel"),
     (NOTICE + "\nKilled", "host-out-of-memory"),
     (NOTICE + "\ntorch: line 3: 5123 Killed    python demo.py", "host-out-of-memory"),
+    ("1%|  | 2/1600 [00:13<3:02:54,  6.87s/it, avr_loss=nan]\n" + RUN + MEMORY, "gpu-out-of-memory"),
     ("W0820 convert_frame.py:1017] torch._dynamo hit config.recompile_limit (8)\n" + RUN + MEMORY, "gpu-out-of-memory"),
 ]
 
