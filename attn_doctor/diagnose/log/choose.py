@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
@@ -39,7 +40,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
-    weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
+    weighed = _without_notices_behind_a_message(_warnings_beside_what_is_missing(_ends_behind_what_raised(weighed)))
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -128,6 +129,32 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
         else one
         for one in weighed
     ]
+
+
+def _without_notices_behind_a_message(weighed: list[Weighed]) -> list[Weighed]:
+    """The same without notices in the lines behind an exception's own, where something is known of that one: programs
+    list there what else they did not find.
+    """
+    of_its_own = {
+        (one.log, one.match.line)
+        for one in weighed
+        if one.match.unit.exception
+        and one.match.line == _line_of_message(one.match.unit)
+        and not (one.match.pattern.wrapper or one.match.recipe.is_of_a_grammar)
+    }
+    return [
+        one
+        for one in weighed
+        if one.match.pattern.severity is not Severity.INFO
+        or one.match.recipe.family is not None
+        or one.match.line <= (begins := _line_of_message(one.match.unit))
+        or not one.match.unit.exception
+        or (one.log, begins) not in of_its_own
+    ]
+
+
+def _line_of_message(unit: Unit) -> int:
+    return unit.lines[min(unit.message_at, len(unit.lines) - 1)].number
 
 
 def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:

@@ -94,3 +94,15 @@ def test_a_warning_does_not_stand_before_a_module_that_is_missing() -> None:
     assert ids(warning + hollow)[0] == "folder-without-its-package"
     assert ids(warning)[0] == "xformers-torch-mismatch"
     assert ids(warning + goes_on)[0] == "xformers-torch-mismatch"
+
+
+def test_a_notice_behind_the_message_of_an_exception_is_none_of_its_cause() -> None:
+    """Programs list there what else they did not find; alone it is told as before."""
+    raised = (
+        "ValueError: When localhost is not accessible, a shareable link must be created. Please set share=True or "
+        "check your proxy settings to allow access to localhost.\n"
+    )
+    listed = "FramePack, Xformers is not installed! Flash Attn is not installed!\n"
+
+    assert "xformers-not-installed" not in ids(raised + listed)
+    assert "xformers-not-installed" in ids(listed)
