@@ -249,7 +249,10 @@ def _steps(finding: Finding, facts: FactSet, *, possible: bool) -> tuple[Remedy,
         commands = tuple(command for each in one.actions for command in each.commands)
         typed.setdefault(one.id if finding.is_a_look(one) or not (finding.family and commands) else commands, one)
     # Two remedies of a recipe can become one, the program's own switch.
-    steps = tuple({(one.title, one.actions): one for one in reversed(typed.values())}.values())[::-1]
+    said: dict[object, Remedy] = {}
+    for one in typed.values():
+        said.setdefault((one.title, one.actions), one)
+    steps = tuple(said.values())
     if not possible:
         return steps
     looks, fixes = ([one for one in steps if finding.is_a_look(one) is look] for look in (True, False))

@@ -74,8 +74,9 @@ def test_two_remedies_that_say_the_same_are_one() -> None:
         "why_this_safety": "a test",
         "actions": [{"kind": "advise", "text": "so"}],
     }
-    recipe = made("a-trouble", {"pattern": "it broke"}, remedy=[{"id": "one", **same}, {"id": "two", **same}])
+    other = {**same, "id": "other", "title": "or so"}
+    recipe = made("a-trouble", {"pattern": "it broke"}, remedy=[{"id": "one", **same}, other, {"id": "two", **same}])
 
     (finding,) = explain_text("RuntimeError: it broke", [recipe], FactSet()).diagnosis.findings
 
-    assert [one.id for one in finding.remedies] == ["one"]
+    assert [one.id for one in finding.remedies] == ["one", "other"]
