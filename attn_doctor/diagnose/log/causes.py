@@ -248,7 +248,11 @@ def _steps(finding: Finding, facts: FactSet, *, possible: bool) -> tuple[Remedy,
     for one in {one.id: plainly(one) for one in useful_first(finding, facts)}.values():
         commands = tuple(command for each in one.actions for command in each.commands)
         typed.setdefault(one.id if finding.is_a_look(one) or not (finding.family and commands) else commands, one)
-    steps = tuple(typed.values())
+    # Two remedies of a recipe can become one, the program's own switch.
+    said: dict[object, Remedy] = {}
+    for one in typed.values():
+        said.setdefault((one.title, one.actions), one)
+    steps = tuple(said.values())
     if not possible:
         return steps
     looks, fixes = ([one for one in steps if finding.is_a_look(one) is look] for look in (True, False))

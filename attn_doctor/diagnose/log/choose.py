@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterable
 
 from attn_doctor.diagnose.log.unit import UnitKind
 from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, WENT_ON, Weighed, is_told
+
+from attn_doctor.diagnose.log.unit import Unit
+from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -18,9 +21,10 @@ _INSTALLED_NOTHING = when_used(
     r"Could not install packages due to an? |uninstall-no-record-file|Cannot uninstall '?\w"
     r"|externally-managed-environment|No matching distributions? found for |\bno such option: --"
 )
-_NO_MODULE = when_used(r"No module named ")
+_MISSING = r"(?:No module named |cannot import name .{1,120}\(unknown location\))"
+_NO_MODULE = when_used(_MISSING)
 #: What could not be done without it; "Error caught was: No module named" is printed by what goes on.
-_FAILED_FOR_WANT_OF = when_used(r"(?i)\b(?:fail(?:ed|s|ure)?|can ?not|could not|unable)\b.{0,120}No module named ")
+_FAILED_FOR_WANT_OF = when_used(rf"(?i)\b(?:fail(?:ed|s|ure)?|can ?not|could not|unable)\b.{{0,120}}{_MISSING}")
 _WARNS = when_used(r"^\s*\W?(?:WARN(?:ING)?|Warning)\b|\bWARNING[\[:]|\w+Warning: ")
 #: xformers says that its kernels do not load, and the program starts without them.
 _XFORMERS_LEFT_OUT = when_used(
@@ -47,6 +51,8 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
     weighed = _caught_before_what_raised(_warnings_beside_what_is_missing(_ends_behind_what_raised(weighed)))
+
+    weighed = _without_notices_behind_a_message(_warnings_beside_what_is_missing(_ends_behind_what_raised(weighed)))
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -161,6 +167,31 @@ def _is_apart(notice: Weighed, end: Weighed) -> bool:
         return not _FOR_WANT_OF_XFORMERS.search(end.match.unit.text)
     return notice.facts.value(WENT_ON) is True
 
+def _without_notices_behind_a_message(weighed: list[Weighed]) -> list[Weighed]:
+    """The same without notices in the lines behind an exception's own, where something is known of that one: programs
+    list there what else they did not find.
+    """
+    of_its_own = {
+        (one.log, one.match.line)
+        for one in weighed
+        if one.match.unit.exception
+        and one.match.line == _line_of_message(one.match.unit)
+        and not (one.match.pattern.wrapper or one.match.recipe.is_of_a_grammar)
+    }
+    return [
+        one
+        for one in weighed
+        if one.match.pattern.severity is not Severity.INFO
+        or one.match.recipe.family is not None
+        or one.match.line <= (begins := _line_of_message(one.match.unit))
+        or not one.match.unit.exception
+        or (one.log, begins) not in of_its_own
+    ]
+
+
+def _line_of_message(unit: Unit) -> int:
+    return unit.lines[min(unit.message_at, len(unit.lines) - 1)].number
+
 
 def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
     """The same without modules that are missing, where an installer says in the same log why it put nothing in, and
@@ -181,5 +212,10 @@ def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weigh
     printed = {unit: one for unit, one in best.items() if not is_told(one.match)}
     best = printed or best
     ours = [one for one in best.values() if one.match.recipe.family and one.match.recipe.family.ours]
-    only_notices = not any(one.says_failed for one in ours) and any(one.says_failed for one in best.values())
-    return list(best.values()) if only_notices else ours or list(best.values())
+    led = [one for one in ours if one.says_failed]
+    only_notices = not led and any(one.says_failed for one in best.values())
+    # A loss that is no number did not end the program that raised of something else.
+    ended = all(one.computes_wrongly for one in led) and any(
+        one.failed and not one.match.recipe.is_of_a_grammar for one in best.values()
+    )
+    return list(best.values()) if only_notices or ended else ours or list(best.values())

@@ -147,6 +147,11 @@ _WINDOWS_PATH = when_used(
 )
 
 
+def _told_by_a_bar(found: re.Match[str]) -> str:
+    """What a bar's figures say is wrong, where its line ends with it: many trainers name a loss nowhere else."""
+    return "loss=nan" if found.end() == len(found.string) and "loss=nan" in found[0] else ""
+
+
 def clean(number: int, text: str) -> Line:
     """One line without additions, with its origin."""
     text = text.rstrip()
@@ -161,7 +166,7 @@ def clean(number: int, text: str) -> Line:
     if ".init() " in text:  # markdown takes __ for bold
         text = text.replace(".init() got ", ".__init__() got ").replace(".init() missing ", ".__init__() missing ")
     if "%|" in text:
-        text = _BAR.sub("", text)
+        text = _BAR.sub(_told_by_a_bar, text)
     if "it/s" in text or "s/it" in text:
         text = _REST_OF_BAR.sub("", text, count=1)
     if not text.isascii():

@@ -44,7 +44,8 @@ _COMPLAINS = when_used(
     r"\b(?:I|I'm|[Mm]y|[Ww]e|[Oo]ur)\b[^\n]{0,200}"
     r"\b(?:not|can't|cannot|doesn't|won't|wrong|slow\w*|problem|issue|black|garbage|nonsense|help)\b"
     r"|\b(?:but|however|although)\b[^\n]{0,120}\b(?:black|noise|garbage|nonsense|slow(?:er|ly)?|wrong)\b"
-    r"|\b(?:why|how (?:do|can|to)|what (?:is|does))\b[^\n]{0,200}\?"
+    r"|\b(?:why|how (?:do|can|to)|what (?:is|does)|is (?:it|this|that) (?:because|due))\b[^\n]{0,200}\?"
+    r"|\b(?:has|have|had|with) no (?:visible )?effect\b"
     r"|(?:怎么|为什么|为何|如何|求助|请问|问题|报错|不行|全黑|黑图|乱码|噪点|很慢)"
 )
 #: A list of what changed between releases names failures that are mended.

@@ -166,3 +166,12 @@ def test_any_text(text: str) -> None:
 
     assert line.number == 7
     assert len(line.text) <= 4 * len(text) + 8
+
+
+def test_a_loss_that_is_no_number_is_kept_of_a_bar() -> None:
+    """Many trainers name it there alone; where a message stands behind the bar, that is the line."""
+    bar = "steps:   0%|     | 2/1600 [00:13<3:02:54,  6.87s/it, avr_loss=nan]"
+
+    assert clean(1, bar).text == "loss=nan"
+    assert clean(1, bar + "ValueError: it broke").text == "ValueError: it broke"
+    assert clean(1, bar.replace("nan", "0.12")).text == ""

@@ -64,3 +64,19 @@ def test_a_new_environment_has_a_python_of_its_own(new: str) -> None:
     command = f"{new} && python -m pip install torch==2.7.1"
 
     assert first(command, "/usr/lib/python3.8/site-packages") == "pinned"
+
+
+def test_two_remedies_that_say_the_same_are_one() -> None:
+    """Two of a recipe become the program's own switch."""
+    same = {
+        "title": "so",
+        "safety": "unsafe",
+        "why_this_safety": "a test",
+        "actions": [{"kind": "advise", "text": "so"}],
+    }
+    other = {**same, "id": "other", "title": "or so"}
+    recipe = made("a-trouble", {"pattern": "it broke"}, remedy=[{"id": "one", **same}, other, {"id": "two", **same}])
+
+    (finding,) = explain_text("RuntimeError: it broke", [recipe], FactSet()).diagnosis.findings
+
+    assert [one.id for one in finding.remedies] == ["one", "other"]

@@ -40,6 +40,7 @@ LOGS = [
     (NOTICE, "sdpa-without-its-flash-kernel"),
     (NOTICE + "\nKilled", "host-out-of-memory"),
     (NOTICE + "\ntorch: line 3: 5123 Killed    python demo.py", "host-out-of-memory"),
+    ("1%|  | 2/1600 [00:13<3:02:54,  6.87s/it, avr_loss=nan]\n" + RUN + MEMORY, "gpu-out-of-memory"),
     ("W0820 convert_frame.py:1017] torch._dynamo hit config.recompile_limit (8)\n" + RUN + MEMORY, "gpu-out-of-memory"),
 ]
 
@@ -86,8 +87,22 @@ def test_a_warning_does_not_stand_before_a_module_that_is_missing() -> None:
     )
     missing = "LatentSyncNode - Failed to execute module: No module named 'insightface'\n"
 
+    hollow = "ImportError: cannot import name 'set_seed' from 'transformers' (unknown location)\n"
     goes_on = "A matching Triton is not available\nError caught was: No module named 'triton'\n"
 
     assert ids(missing + warning)[0] == "module-not-there"
+    assert ids(warning + hollow)[0] == "folder-without-its-package"
     assert ids(warning)[0] == "xformers-torch-mismatch"
     assert ids(warning + goes_on)[0] == "xformers-torch-mismatch"
+
+
+def test_a_notice_behind_the_message_of_an_exception_is_none_of_its_cause() -> None:
+    """Programs list there what else they did not find; alone it is told as before."""
+    raised = (
+        "ValueError: When localhost is not accessible, a shareable link must be created. Please set share=True or "
+        "check your proxy settings to allow access to localhost.\n"
+    )
+    listed = "FramePack, Xformers is not installed! Flash Attn is not installed!\n"
+
+    assert "xformers-not-installed" not in ids(raised + listed)
+    assert "xformers-not-installed" in ids(listed)
