@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from attn_doctor.diagnose.log.unit import UnitKind
+from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, WENT_ON, Weighed, is_told
-
-from attn_doctor.diagnose.log.unit import Unit
-from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -51,8 +48,7 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
     weighed = _caught_before_what_raised(_warnings_beside_what_is_missing(_ends_behind_what_raised(weighed)))
-
-    weighed = _without_notices_behind_a_message(_warnings_beside_what_is_missing(_ends_behind_what_raised(weighed)))
+    weighed = _without_notices_behind_a_message(weighed)
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -166,6 +162,7 @@ def _is_apart(notice: Weighed, end: Weighed) -> bool:
     if _XFORMERS_LEFT_OUT.search(notice.match.unit.text):
         return not _FOR_WANT_OF_XFORMERS.search(end.match.unit.text)
     return notice.facts.value(WENT_ON) is True
+
 
 def _without_notices_behind_a_message(weighed: list[Weighed]) -> list[Weighed]:
     """The same without notices in the lines behind an exception's own, where something is known of that one: programs
