@@ -10,6 +10,9 @@ from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
 
 _OF_RANKS = "communication"  # what a message of the other ranks is about
+#: What a warning of these packages is never the reason of; xformers' absence takes memory.
+_OF_ITSELF = frozenset({"memory", _OF_RANKS})
+_KERNELS = frozenset({"flash-attn", "flashinfer", "sageattention", "vllm"})
 #: Lines between an exception and what a shell says of the end that it brought.
 _SHORTLY = 40
 #: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
@@ -39,6 +42,7 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
     weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
+    weighed = _warnings_before_memory_or_network(weighed)
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -127,6 +131,36 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
         else one
         for one in weighed
     ]
+
+
+def _warnings_before_memory_or_network(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; where memory or the connection of the ranks failed later, what warns of kernels is a note: the
+    program went on without them.
+    """
+    ends = [
+        one
+        for one in weighed
+        if one.match.recipe.family is not None
+        and one.match.recipe.family.about in _OF_ITSELF
+        and one.says_failed
+        and not one.follows
+    ]
+    return [
+        replace(one, severity=Severity.INFO, survived=True, beside=True)
+        if one.match.recipe.family is None
+        and one.match.recipe.library in _KERNELS
+        and any(end.log == one.log and end.match.unit.first > one.match.unit.last for end in ends)
+        and _warns(one)
+        else one
+        for one in weighed
+    ]
+
+
+def _warns(one: Weighed) -> bool:
+    """Its record is a warning, and no exception."""
+    unit = one.match.unit
+    said = next((line for line in unit.lines if line.number == one.match.line), unit.lines[0])
+    return not unit.exception and (said.level == "W" or _WARNS.search(one.match.quoted) is not None)
 
 
 def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
