@@ -11,6 +11,9 @@ from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
 
 _OF_RANKS = "communication"  # what a message of the other ranks is about
+#: What a warning of these packages is never the reason of; xformers' absence takes memory.
+_OF_ITSELF = frozenset({"memory", _OF_RANKS})
+_KERNELS = frozenset({"flash-attn", "flashinfer", "sageattention", "vllm"})
 #: Lines between an exception and what a shell says of the end that it brought.
 _SHORTLY = 40
 #: An installer says that it put nothing in, and why; and what follows from it where the program runs all the same.
@@ -47,7 +50,8 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
-    weighed = _caught_before_what_raised(_warnings_beside_what_is_missing(_ends_behind_what_raised(weighed)))
+    weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
+    weighed = _warnings_before_memory_or_network(_caught_before_what_raised(weighed))
     weighed = _without_notices_behind_a_message(weighed)
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
@@ -188,6 +192,36 @@ def _without_notices_behind_a_message(weighed: list[Weighed]) -> list[Weighed]:
 
 def _line_of_message(unit: Unit) -> int:
     return unit.lines[min(unit.message_at, len(unit.lines) - 1)].number
+
+
+def _warnings_before_memory_or_network(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; where memory or the connection of the ranks failed later, what warns of kernels is a note: the
+    program went on without them.
+    """
+    ends = [
+        one
+        for one in weighed
+        if one.match.recipe.family is not None
+        and one.match.recipe.family.about in _OF_ITSELF
+        and one.says_failed
+        and not one.follows
+    ]
+    return [
+        replace(one, severity=Severity.INFO, survived=True, beside=True)
+        if one.match.recipe.family is None
+        and one.match.recipe.library in _KERNELS
+        and any(end.log == one.log and end.match.unit.first > one.match.unit.last for end in ends)
+        and _warns(one)
+        else one
+        for one in weighed
+    ]
+
+
+def _warns(one: Weighed) -> bool:
+    """Its record is a warning, and no exception."""
+    unit = one.match.unit
+    said = next((line for line in unit.lines if line.number == one.match.line), unit.lines[0])
+    return not unit.exception and (said.level == "W" or _WARNS.search(one.match.quoted) is not None)
 
 
 def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:

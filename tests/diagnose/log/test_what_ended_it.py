@@ -32,7 +32,24 @@ MEMORY = (
 )
 NOTICE = "attention.py:440: UserWarning: 1Torch was not compiled with flash attention. (Triggered internally at x)"
 
+#: Text Generation Inference goes on without FlashAttention, and ends for another reason.
+LAUNCHER = (
+    "2024-06-11T08:02:31Z  WARN text_generation_launcher: Unable to use Flash Attention V2: "
+    "GPU with CUDA capability 7 5 is not supported for Flash Attention V2\n"
+)
+PREFILL = (
+    "2024-06-11T08:02:55Z ERROR warmup: text_generation_client: router/client/src/lib.rs:46: Server error: "
+    "Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`"
+)
+SHARED = (
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:275, unhandled system error\n"
+    "Error while creating shared memory segment /dev/shm/nccl-7QvDTA (size 9637888)"
+)
+
 LOGS = [
+    (LAUNCHER + PREFILL, "engine-memory-does-not-fit"),
+    (LAUNCHER + SHARED, "nccl-call-fails"),
+    (LAUNCHER, "gpu-before-ampere"),
     (NODE + "got prompt\n" + RUN + DTYPES, "linear-dtype-mismatch"),
     (NODE + "got prompt\n" + RUN + MEMORY, "gpu-out-of-memory"),
     (NODE, "sageattention-not-installed"),
