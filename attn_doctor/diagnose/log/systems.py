@@ -23,7 +23,8 @@ _SYSTEM = when_used(
     # bitsandbytes looks in Linux's folders on every system
     r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
     r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
-    r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
+    r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b"
+    r"|(?<![\w.])/tmp/(?:tmpxft_|pip-))"
 )
 #: What people say that they have; paths and messages are the better witnesses.
 _SAID = when_used(
@@ -91,6 +92,7 @@ _MAY_BE_SYSTEM = (
     *("/Users/", "/Library/", "mps:", "Apple ", "macOS"),
     *("/var/folders/", "/opt/", "/usr/", "macosx_", ".dylib", "arm64-apple", "Darwin", "MPS backend", "'mps'"),
     *("/home/", "/root/", "/mnt/", "/run/media/", "/workspace/", "/content/", "/kaggle/", "inux", "-tegra", "tmpxft_"),
+    "/pip-",
 )
 
 

@@ -48,6 +48,11 @@ def _said(line: str) -> set[str]:
     return {value for name, value in surroundings.Surroundings().told(line) if name == surroundings.SAID}
 
 
+def test_pip_s_own_folder_below_tmp_is_of_linux() -> None:
+    line = "/tmp/pip-install-q/causal-conv1d_9/setup.py:108: UserWarning: nvcc was not found"
+    assert dict(surroundings.Surroundings().told(line))["node.system"] == "Linux"
+
+
 def test_a_release_of_triton_windows_is_of_windows() -> None:
     """A requirement of it stands in advice that everybody reads."""
     assert _said("RTX 5090, triton-windows 3.2.0.post18 torch 2.7.1+cu128") == {"Windows"}
