@@ -53,6 +53,8 @@ _INSTALLED = when_used(r"(?:site|dist)-packages/(?P<name>[\w.-]+)")
 _STANDARD_LIBRARY = when_used(r"[/\\][Ll]ib[/\\]python3\.\d{1,2}t?[/\\]")
 #: An environment often has the name of a package.
 _ENVIRONMENT = when_used(r"(?:envs|virtualenvs|venvs)[/\\][\w.@-]+")
+#: A repository that torch.hub fetched lies in a cache called torch.
+_OF_TORCH_HUB = when_used(r"torch[/\\]hub[/\\][\w.@-]+")
 _EGG = when_used(r"\.egg/(?P<name>\w+)")
 _EXTENSION = when_used(r"(?P<name>\w+?)(?:\.cpython-\d+[\w-]*|\.cp\d+-\w+|\.abi3)?\.(?:so|pyd)(?:[.\d]*)$")
 
@@ -82,7 +84,7 @@ def owner(path: str) -> str:
         return _whole(extension["name"]) if extension else name.partition(".")[0].partition("-")[0]
     if _STANDARD_LIBRARY.search(path):
         return ""
-    parts = re.split(r"[/\\]", _ENVIRONMENT.sub("", path))
+    parts = re.split(r"[/\\]", _OF_TORCH_HUB.sub("", _ENVIRONMENT.sub("", path)))
     for part in parts:
         if part in _PACKAGES or part in _COMPILED_IN:
             return _COMPILED_IN.get(part, part)
@@ -114,7 +116,7 @@ def compiled_at_use(path: str) -> str:
     found = _OF_AN_EXTENSION.search(path)
     if found:
         return BUILT_AT_USE.get(found["name"], found["name"])
-    parts = re.split(r"[/\\]", path)
+    parts = re.split(r"[/\\]", _OF_TORCH_HUB.sub("", path))
     for folder, below in pairwise(parts):
         if folder == ".cache" and below in _PACKAGES:
             return below

@@ -23,7 +23,8 @@ _SYSTEM = when_used(
     # bitsandbytes looks in Linux's folders on every system
     r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
     r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
-    r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b|/tmp/tmpxft_)"
+    r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b"
+    r"|(?<![\w.])/tmp/(?:tmpxft_|pip-))"
 )
 #: What people say that they have; paths and messages are the better witnesses.
 _SAID = when_used(
@@ -33,7 +34,8 @@ _SAID = when_used(
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Microsoft )?[Ww]in(?:dows)?\b"
     r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Cc]omfy[Uu][Ii]|[Pp]ower[Ss]hell)\b"
     r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境)|(?:для|под|на) Windows\b"
-    r"|^\W{0,4}Windows(?: 1[01])?\W{0,3}$|, ?Windows(?: 1[01])?(?=,|\.?$))"
+    r"|^\W{0,4}Windows(?: 1[01])?\W{0,3}$|, ?Windows(?: 1[01])?(?=,|\.?$)"
+    r"|(?<![\w\"'-])triton-windows(?:==| {1,20}v?)\d\.\d)"  # a release that is there, not one to be asked for
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave|[Ii]n) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?[Mm][1-5]\b"
     r"|\b[Mm][1-5] (?:[Pp]ro|[Mm]ax|[Uu]ltra)\b"
@@ -90,6 +92,7 @@ _MAY_BE_SYSTEM = (
     *("/Users/", "/Library/", "mps:", "Apple ", "macOS"),
     *("/var/folders/", "/opt/", "/usr/", "macosx_", ".dylib", "arm64-apple", "Darwin", "MPS backend", "'mps'"),
     *("/home/", "/root/", "/mnt/", "/run/media/", "/workspace/", "/content/", "/kaggle/", "inux", "-tegra", "tmpxft_"),
+    "/pip-",
 )
 
 

@@ -83,6 +83,19 @@ class TestSecondOpinion:
         assert "flash-attn-not-installed" not in possible(log)
         assert "flash-attn-not-installed" in possible(asked)
 
+    def test_a_notice_does_not_stand_before_what_ended_the_program(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The words of a log with many lines of a notice are mostly the notice's."""
+        says(monkeypatch, ("optional-fast-path-missing", 1.0), ("gpu-before-ampere", -2.0))
+        found = possible(
+            "layers/block.py:40: UserWarning: xFormers is not available (Block)\n"
+            "Traceback (most recent call last):\n"
+            '  File "infer.py", line 33, in <module>\n'
+            "    assert H % patch_H == 0\n"
+            "AssertionError: Input image height 512 is not a multiple of patch height 14\n"
+        )
+
+        assert found[:2] == ["size-does-not-divide", "optional-fast-path-missing"]
+
     def test_it_is_written_and_read(self) -> None:
         written = report_v1.to_json(told(CUT)[0])
         again = report_v1.from_json(written).diagnosis.findings

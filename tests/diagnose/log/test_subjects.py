@@ -321,3 +321,11 @@ def test_a_gpu_of_a_small_board_tells_the_board() -> None:
 def test_no_distribution_begins_with_a_line(module: str, name: str) -> None:
     """The compiled part of a package on no list, by its module."""
     assert distribution_of(module) == name
+
+
+def test_a_repository_of_torch_hub_is_not_torch() -> None:
+    """It lies in a cache called torch, and its own code fails."""
+    frame = '  File "/home/u/.cache/torch/hub/facebookresearch_dinov2_main/dinov2/layers/block.py", line 3, in f\n'
+
+    assert _subject(f"{_HEAD}{frame}    g()\nAssertionError: an rror: of the sizes") != "torch"
+    assert _subject(f"{_HEAD}{_FRAME.format('torch/hub.py')}RuntimeError: an rror: of the sizes") == "torch"

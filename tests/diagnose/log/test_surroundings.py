@@ -48,6 +48,18 @@ def _said(line: str) -> set[str]:
     return {value for name, value in surroundings.Surroundings().told(line) if name == surroundings.SAID}
 
 
+def test_pip_s_own_folder_below_tmp_is_of_linux() -> None:
+    line = "/tmp/pip-install-q/causal-conv1d_9/setup.py:108: UserWarning: nvcc was not found"
+    assert dict(surroundings.Surroundings().told(line))["node.system"] == "Linux"
+
+
+def test_a_release_of_triton_windows_is_of_windows() -> None:
+    """A requirement of it stands in advice that everybody reads."""
+    assert _said("RTX 5090, triton-windows 3.2.0.post18 torch 2.7.1+cu128") == {"Windows"}
+    assert _said("triton-windows==3.3.1.post19") == {"Windows"}
+    assert not _said("On such a system take triton-windows<3.4, or the newest triton-windows")
+
+
 def test_a_line_that_names_two_systems_says_both() -> None:
     assert _said("I have the same pytorch on Windows and Ubuntu.") == {"Windows", "Linux"}
     assert _said("when I use Ubuntu, it could be installed") == {"Linux"}
