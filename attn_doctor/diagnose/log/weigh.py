@@ -111,6 +111,18 @@ class Weighed:
         return about == _WRONG_RESULTS and not (noted or recipe.is_of_a_grammar)
 
     @property
+    def is_of_what_goes_on(self) -> bool:
+        """It is a notice about which nothing has to be done, or after which the program says that it goes on."""
+        recipe = self.match.recipe
+        harmless = recipe.harmless or (recipe.family is None and recipe.severity is Severity.INFO)
+        return not self.failed and self._is_notice and (harmless or self.facts.value(WENT_ON) is True)
+
+    @property
+    def warns(self) -> bool:
+        """Its message is a warning that proves one cause, and no record of a failure."""
+        return self.severity is Severity.WARNING and not self.failed and self._is_notice and self.proven
+
+    @property
     def crashed(self) -> bool:
         """It is of a process that a signal ended, in a program of the attention stack."""
         family = self.match.recipe.family
