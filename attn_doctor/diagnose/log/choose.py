@@ -131,8 +131,8 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
 
 def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
     """The same; what a program printed of a thing with which it goes on is never what an exception after it is about,
-    whatever of that is known. Where an exception of one known cause outside the attention stack follows, so is a
-    warning.
+    whatever of that is known. So is a warning before an exception of one known cause outside the attention stack, and
+    a harmless notice wherever it stands: processes that write into one log do so in any order.
     """
     ends: dict[str, int] = {}
     known: dict[str, int] = {}
@@ -143,7 +143,7 @@ def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
                 known[one.log] = max(known.get(one.log, 0), one.match.unit.first)
     return [
         replace(one, severity=Severity.INFO, beside=True)
-        if (one.is_of_what_goes_on and one.match.unit.last < ends.get(one.log, 0))
+        if (one.is_of_what_goes_on and one.log in ends and (one.is_harmless or one.match.unit.last < ends[one.log]))
         or (one.warns and one.match.unit.last < known.get(one.log, 0))
         else one
         for one in weighed

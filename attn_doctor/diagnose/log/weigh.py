@@ -113,9 +113,14 @@ class Weighed:
     @property
     def is_of_what_goes_on(self) -> bool:
         """It is a notice about which nothing has to be done, or after which the program says that it goes on."""
+        went_on = self.facts.value(WENT_ON) is True and not self.match.unit.exception
+        return not self.failed and (went_on or (self._is_notice and self.is_harmless))
+
+    @property
+    def is_harmless(self) -> bool:
+        """Its recipe says of every notice that nothing has failed."""
         recipe = self.match.recipe
-        harmless = recipe.harmless or (recipe.family is None and recipe.severity is Severity.INFO)
-        return not self.failed and self._is_notice and (harmless or self.facts.value(WENT_ON) is True)
+        return recipe.harmless or (recipe.family is None and recipe.severity is Severity.INFO)
 
     @property
     def warns(self) -> bool:

@@ -29,6 +29,7 @@ _SAID_PLAINLY = when_used(
     rf"|\b{_ANOTHER}(?: \w{{2,20}}){{0,2}} (?:is|will be|are) used\b"
     rf"|\b[Ww]ill (?:only )?(?:run|use) (?:the )?{_ANOTHER}"
     r"|\b(?:[Dd]isabl(?:ing|es)|is set to [Ff]alse|will be (?:disabled|skipped|ignored)|(?:not be|not) enabled)\b"
+    r"|\bconsider installing (?:it )?for better performance\b"
     r"|[;,.:] ?[\w -]{2,40}\bdisabled\b|[Ff]all(?:s|ing)?[- ]?back\b"
     r"|将使用|改用|已切换|切换(?:到|为|至)|已(?:自动)?禁用"
 )

@@ -211,6 +211,21 @@ def test_what_a_program_goes_on_with_does_not_lead_the_exception_after_it(notice
     assert _told(notice + end)[0].id == first
 
 
+def test_a_harmless_notice_of_another_process_after_the_exception_does_not_lead() -> None:
+    text = "[rank0]: KeyError: 'conversation'\n(WorkerDict pid=3001) " + _NOT_ON_GPU
+    assert _told(text)[0].id == "key-that-is-not-there"
+
+
+def test_why_an_optional_package_does_not_load_is_not_why_another_call_is_refused() -> None:
+    text = (
+        "`flash-attention` package not found, consider installing for better performance: /e/site-packages/"
+        "flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN3c105ErrorC2E.\n"
+        "ValueError: Target module Phi3ImageEmbedding() is not supported. Currently, only the following modules are "
+        "supported: `torch.nn.Linear`"
+    )
+    assert _told(text)[0].id == "adapter-on-unknown-layer"
+
+
 def test_what_a_program_goes_on_with_leads_where_nothing_failed() -> None:
     assert _told(_NO_FLASH_ATTN)[0].id == "flash-attn-not-installed"
     assert _told(_NOT_ON_GPU + "Loading checkpoint shards: 100%")[0].id == "harmless-dtype-warning"
