@@ -125,7 +125,10 @@ def _rivals(
     there = leading.match
     before: list[Weighed] = []
     behind: list[Weighed] = []
+    notices = {each.match.recipe.id for each in of_its_text if each.beside}
     for number, one in enumerate(nearest):
+        if one.id in notices:
+            continue  # the words are those of the notice
         matched = next((each for each in of_its_text if each.match.recipe.id == one.id and not _is_last(each)), None)
         told = matched
         if told is None and one.score >= (_NEAR_TOO if number else _NEAR):

@@ -51,7 +51,7 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
     weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
-    weighed = _warnings_before_memory_or_network(_caught_before_what_raised(weighed))
+    weighed = _warnings_before_memory_or_network(_notices_before_what_raised(_caught_before_what_raised(weighed)))
     weighed = _without_notices_behind_a_message(weighed)
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
@@ -138,6 +138,27 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
         and not one.match.unit.exception
         and any(other.log == one.log and other.match.unit is not one.match.unit for other in missing)
         and _WARNS.search(one.match.quoted)
+        else one
+        for one in weighed
+    ]
+
+
+def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; what a program printed of a thing with which it goes on is never what an exception after it is about,
+    whatever of that is known. So is a warning before an exception of one known cause outside the attention stack, and
+    a harmless notice wherever it stands: processes that write into one log do so in any order.
+    """
+    ends: dict[str, int] = {}
+    known: dict[str, int] = {}
+    for one in weighed:
+        if one.failed:
+            ends[one.log] = max(ends.get(one.log, 0), one.match.unit.first)
+            if one.match.recipe.family is None and one.proven:
+                known[one.log] = max(known.get(one.log, 0), one.match.unit.first)
+    return [
+        replace(one, severity=Severity.INFO, beside=True)
+        if (one.is_of_what_goes_on and one.log in ends and (one.is_harmless or one.match.unit.last < ends[one.log]))
+        or (one.warns and one.match.unit.last < known.get(one.log, 0))
         else one
         for one in weighed
     ]

@@ -27,7 +27,7 @@ _MESSAGE = when_used(r"\b\w+(?:Error|Warning|Exception)\b|[Pp]lease\b|\b(?:[Tt]r
 #: Its writer did it.
 _SAID = when_used(
     r"\b(?:I|[Ww]e)(?:'ve| have| had| am|'m)?(?: also| even| already)*"
-    r" (?:tried|set|used?|added?|pass(?:ed)?|put|enabled|run|ran|running|using|changed|replaced?)\b"
+    r" (?:tried|set|load(?:ed)?|used?|added?|pass(?:ed)?|put|enabled|run|ran|running|using|changed|replaced?)\b"
     r"|\balready (?:set|use[sd]?|added|tried|passed)\b|\b[Ee]ven (?:with|though|after|when)\b|\b[Tt]ried\b"
     r"|\b[Tt]rying to (?:run|use|start|set)\b"
     r"|我(?:已|在|用|把|试|也)|设置了|已经"

@@ -47,6 +47,14 @@ _NEW_RECORD = when_used(
     r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d'
     r"|(?:/\S{1,80}/)?(?:[\w-]{1,30}-)?ld: |collect2: |error: |$)"
 )
+#: What people write below an error that they paste: their releases, their machine, a sentence. A line that a terminal
+#: broke goes on with the rest of a word, or behind a blank.
+_WRITTEN_BELOW = when_used(
+    r"(?:I|I'm|We|My|GPU|RTX|CUDA|Python|PyTorch|Windows|Ubuntu|Linux)\b[ ,:]"
+    r"|(?:torch|pytorch|transformers|flash[-_]attn|vllm|triton|xformers|bitsandbytes|deepspeed|peft|trl|accelerate|python)"
+    r"[ ,:=]|(?:with|without|using|what|when|please|attn) "
+)
+_CLOSED = ("'", '"', ")", "]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,11 @@ def _heads_around(lines: list[str], lengths: list[int], width: int) -> Counter[s
     return Counter(_head(lines[one]) for one in near if width not in (lengths[one - 1], lengths[one]))
 
 
+def _is_written_below(line: str, after: str) -> bool:
+    """Whether the line has ended, and what follows is a new one of whoever pasted it."""
+    return (line.endswith(_CLOSED) and after[:1].isalnum()) or _WRITTEN_BELOW.match(after) is not None
+
+
 def broken_at(lines: list[str], lengths: list[int]) -> int:
     """The width at which a terminal or a scheduler broke lines; 0 when none is recognizable.
 
@@ -183,6 +196,7 @@ def broken_at(lines: list[str], lengths: list[int]) -> int:
             and (after := lines[row + 1]) != lines[row]
             and not _NEW_RECORD.match(after)
             and (not few or heads[_head(after)] < _FEW)  # else a record like many others
+            and not (few and _is_written_below(lines[row], after))
         }
     )
     if 2 * followed < len(full):

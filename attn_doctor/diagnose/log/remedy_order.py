@@ -11,7 +11,7 @@ from collections.abc import Collection
 from attn_doctor.diagnose.log.done import settings_done, settings_named
 from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS, changes_nothing
 from attn_doctor.model.facts import FactName, FactSet
-from attn_doctor.model.findings import Finding, Remedy
+from attn_doctor.model.findings import Finding, Remedy, Safety
 from attn_doctor.model.libraries import published
 from attn_doctor.model.remedies import Advise, InstallWheel
 from attn_doctor.quick_patterns import when_used
@@ -72,6 +72,9 @@ def _was_done(remedy: Remedy, done: Collection[object], library: str) -> bool:
 
 
 def _only_prints_what_is_known(remedy: Remedy, facts: FactSet) -> bool:
+    """True for a look at what the log tells; beside a change such a command only helps to find the right file."""
+    if remedy.safety is Safety.UNSAFE:
+        return False
     commands = [command for one in remedy.actions for command in one.commands]
     for command in commands:
         found = _PRINTS.search(command)

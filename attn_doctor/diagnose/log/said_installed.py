@@ -15,7 +15,10 @@ INSTALLED, PUT_IN = "log.installed", "log.put_in"
 #: Kept for one log.
 _MOST = 40
 #: Texts of which one stands in every line that is read.
-SIGNS = ("nstall", "already satisfied", "装", "pip list", "pip show", "pip freeze", "pip3 ")
+SIGNS = (
+    "nstall", "already satisfied", "装", "pip list", "pip show", "pip freeze", "pip3 ",
+    "import flash_attn", "import xformers", "import triton",
+)  # fmt: skip
 #: What pip says it put in, or found in its place.
 _PUT_IN = when_used(r"^\s*Successfully installed (?P<all>\S[^\n]{0,4000})")
 _PUT = when_used(r"(?P<name>[A-Za-z][\w.]*(?:-[A-Za-z][\w.]*)*)-(?P<version>\d[\w.+!]*)(?= |$)")
@@ -50,6 +53,8 @@ _BEFORE = (
     rf"(?P<what>{_PART}),? (?:is|are|was|were|has been|have been|got){_HOW} (?:re)?installed\b",
     rf"(?P<what>{_PART}) installed (?:successfully|fine|correctly|just fine|ok\b|OK\b|without)",
     rf"\b(?:pip3? install|[Ii]nstall(?:ation)? of) (?P<what>{_PART})`? (?:has |was |is )?(?:{_WENT})\b",
+    r"\bpip3? show (?P<what>[A-Za-z][\w-]{1,60})[`'\"]?:? (?:says|shows|prints|gives|lists|reports|has|finds)\b",
+    r"\bimport (?P<what>[A-Za-z]\w{1,60})\b[^\n]{0,80}?[)`'\" ] (?:prints|works?|shows|succeeds|runs|goes fine)\b",
     rf"(?P<what>{_THING}(?:都|明明|确实|已经?|成功)(?:已经?)?{_ZH}",
     rf"(?P<what>{_THING}(?:都)?{_ZH}(?:好|上|成功)",
 )

@@ -109,6 +109,7 @@ _ON_CPU = when_used(
     r"|\b(?:launch|start|deploy|serv)\w{0,4} [\w ./-]{0,40}\bon (?:the |my |a )?(?:CPU|cpu)\b"
     r"|\b(?:choose|chose|chosen|select|selected|selecting|picked) (?:the )?(?:device )?(?:CPU|cpu)\b"
     r"|(?:使用|用|在|选|选择|选了|选的是) ?(?:CPU|cpu)|(?:CPU|cpu) ?(?:模式|启动|运行|推理|部署)"
+    r"|\bnur (?:eine |mit |auf )?(?:der )?CPU\b|\b(?:has|have|got) only (?:a |the )?CPU\b|\b(?:just|only) a CPU\b"
 )
 #: A copy of a trainer that a repository brings along, or releases that its authors name: newer ones lack its changes.
 _KEPT = when_used(

@@ -111,6 +111,23 @@ class Weighed:
         return about == _WRONG_RESULTS and not (noted or recipe.is_of_a_grammar)
 
     @property
+    def is_of_what_goes_on(self) -> bool:
+        """It is a notice about which nothing has to be done, or after which the program says that it goes on."""
+        went_on = self.facts.value(WENT_ON) is True and not self.match.unit.exception
+        return not self.failed and (went_on or (self._is_notice and self.is_harmless))
+
+    @property
+    def is_harmless(self) -> bool:
+        """Its recipe says of every notice that nothing has failed."""
+        recipe = self.match.recipe
+        return recipe.harmless or (recipe.family is None and recipe.severity is Severity.INFO)
+
+    @property
+    def warns(self) -> bool:
+        """Its message is a warning that proves one cause, and no record of a failure."""
+        return self.severity is Severity.WARNING and not self.failed and self._is_notice and self.proven
+
+    @property
     def crashed(self) -> bool:
         """It is of a process that a signal ended, in a program of the attention stack."""
         family = self.match.recipe.family

@@ -27,8 +27,10 @@ _SAID_PLAINLY = when_used(
     r"|\b(?:[Dd]efault(?:s|ing)?|[Rr]evert(?:s|ing|ed)?|[Ss]witch(?:es|ing|ed)?|fell|[Rr]oll(?:s|ing|ed)?)"
     rf" ?(?:back )?to {_ANOTHER}"
     rf"|\b{_ANOTHER}(?: \w{{2,20}}){{0,2}} (?:is|will be|are) used\b"
+    rf"|\b[Ww]ill (?:only )?(?:run|use) (?:the )?{_ANOTHER}"
     r"|\b(?:[Dd]isabl(?:ing|es)|is set to [Ff]alse|(?<!Output )will be (?:disabled|skipped|ignored)"
     r"|(?:not be|not) enabled)\b"
+    r"|\bconsider installing (?:it )?for better performance\b"
     r"|[;,.:] ?[\w -]{2,40}\bdisabled\b|[Ff]all(?:s|ing)?[- ]?back\b"
     r"|将使用|改用|已切换|切换(?:到|为|至)|已(?:自动)?禁用"
 )

@@ -88,3 +88,17 @@ def test_what_the_log_tells_is_not_asked_first() -> None:
 
     assert first("PyTorch version: 2.7.1\nRuntimeError: boom") == "do"
     assert first("RuntimeError: boom") == "ask"
+
+
+def test_a_change_stays_the_first_fix_where_the_command_beside_it_prints_what_is_known() -> None:
+    """The command only helps to find the right file."""
+    asks = {"kind": "advise", "text": "", "commands": ["python -c 'import torch; print(torch.__version__)'"]}
+    remedies = [
+        {"id": "wheel", "title": "Take its wheel for this torch", "safety": "unsafe", "actions": [asks]},
+        {"id": "do", "title": "Do it", "safety": "safe", "actions": []},
+    ]
+    for one in remedies:
+        one.setdefault("why_this_safety", "It changes.")
+    seen = made("any", {"pattern": "boom", "confirms": True}, remedy=remedies)
+    told = explain_text("PyTorch version: 2.7.1\nRuntimeError: boom", [seen], FactSet())
+    assert told.diagnosis.findings[0].remedies[0].id == "wheel"

@@ -126,6 +126,18 @@ def test_one_message_of_a_usual_width_is_no_broken_line(width: int, steps: int) 
     assert [line for block in blocks(["\n".join(lines)]) for line in block.lines] == lines
 
 
+@pytest.mark.parametrize("below", ["torch 2.0.1", "My GPU is an RTX 3090", "litgpt finetune, no changes"])
+def test_what_its_writer_puts_below_a_message_of_a_usual_width_is_a_line_of_its_own(below: str) -> None:
+    message = "RuntimeError: \"triu_tril_cuda_template\" not implemented for 'BFloat16'"
+    assert len(message) == 70
+    assert read(f"{message}\n{below}\n") == [(1, message), (2, below)]
+
+
+def test_one_line_that_was_broken_within_a_word_is_joined() -> None:
+    message = "RuntimeError: FlashAttention forward only supports head dimension at m"
+    assert read(f"{message}\nost 256\n") == [(1, message + "ost 256")]
+
+
 def test_what_a_linker_says_goes_on_with_no_command() -> None:
     """A command of a usual width stands above it, and was not broken there."""
     lines = ["g++ -shared a.o -lcuda -o build/lib/a.so".ljust(110, "x"), "/usr/bin/ld: cannot find -lcuda"]

@@ -137,6 +137,10 @@ def test_an_isolated_build_sees_nothing_of_what_is_installed() -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
+        ('There `python -c "import flash_attn; print(flash_attn.__version__)"` prints 2.7.3', ["flash-attn"]),
+        ("`pip show flash-attn` says Version: 2.6.3, in the same environment", ["flash-attn"]),
+        ("If import flash_attn works, all is well", []),
+        ("import flash_attn fails", []),
         ("I've already installed both xformers and flash-attn, but torch fails", ["flash-attn", "xformers"]),
         ("I installed vLLM, flashinfer is missing", ["vllm"]),
         ("even after installing sageattention 2.2.0 it says not", ["sageattention"]),

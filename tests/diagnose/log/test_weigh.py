@@ -183,3 +183,49 @@ def test_a_segmentation_fault_leads_the_notice_before_it(fault: str) -> None:
         f"https://github.com/Dao-AILab/flash-attention/tree/main/csrc/rotary\n{fault}"
     )
     assert told[0].id == "import-ends-in-segfault"
+
+
+_NO_FLASH_ATTN = (
+    "Warning: flash-attn is not installed. Will only run the manual PyTorch version. Please install flash-attn for "
+    "faster inference.\n"
+)
+_NOT_ON_GPU = "You are attempting to use Flash Attention 2.0 with a model not initialized on GPU.\n"
+
+
+@pytest.mark.parametrize(
+    ("notice", "end", "first"),
+    [
+        (_NO_FLASH_ATTN, "FileNotFoundError: [WinError 2] The system cannot find the file: 'sox'", "file-not-there"),
+        (_NO_FLASH_ATTN, "RuntimeError: row 17 tokenised to 0 tokens", "exception-nobody-knows"),
+        (_NO_FLASH_ATTN, "Killed", "host-out-of-memory"),
+        (_NOT_ON_GPU, "KeyError: 'conversation'", "key-that-is-not-there"),
+        (
+            "Padding-free training is enabled, but the attention implementation is not set to 'flash_attention_2'.\n",
+            "ValueError: `token_type_ids` is required as a model input when training",
+            "token-types-missing-in-training",
+        ),
+    ],
+)
+def test_what_a_program_goes_on_with_does_not_lead_the_exception_after_it(notice: str, end: str, first: str) -> None:
+    """Also where of the exception no more is known than its grammar."""
+    assert _told(notice + end)[0].id == first
+
+
+def test_a_harmless_notice_of_another_process_after_the_exception_does_not_lead() -> None:
+    text = "[rank0]: KeyError: 'conversation'\n(WorkerDict pid=3001) " + _NOT_ON_GPU
+    assert _told(text)[0].id == "key-that-is-not-there"
+
+
+def test_why_an_optional_package_does_not_load_is_not_why_another_call_is_refused() -> None:
+    text = (
+        "`flash-attention` package not found, consider installing for better performance: /e/site-packages/"
+        "flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN3c105ErrorC2E.\n"
+        "ValueError: Target module Phi3ImageEmbedding() is not supported. Currently, only the following modules are "
+        "supported: `torch.nn.Linear`"
+    )
+    assert _told(text)[0].id == "adapter-on-unknown-layer"
+
+
+def test_what_a_program_goes_on_with_leads_where_nothing_failed() -> None:
+    assert _told(_NO_FLASH_ATTN)[0].id == "flash-attn-not-installed"
+    assert _told(_NOT_ON_GPU + "Loading checkpoint shards: 100%")[0].id == "harmless-dtype-warning"
