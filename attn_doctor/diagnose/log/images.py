@@ -14,7 +14,7 @@ BUILD = "log.image_build"
 _TOLD = when_used(
     r"(?P<Apptainer>\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|[\w-]\.sif\b"
     r"|/\.singularity\.d/"
-    r"|^(?:Singularity|Apptainer)> )"
+    r"|^(?:Singularity|Apptainer)> |\b(?:[Ss]ingularity|[Aa]pptainer) (?:container|image)s?\b)"
     r"|(?P<Docker>\b(?:docker|podman|nerdctl) (?:run|exec|build|pull|compose (?:up|run|exec|build|logs))\b"
     r"|\bdocker-compose (?:up|run|exec|build|logs)\b"
     r"|^\s*(?:=> (?:ERROR )?|#\d{1,3} (?:ERROR )?)\[[\w -]{0,30}\d{1,2}/\d{1,2}\] \w"
