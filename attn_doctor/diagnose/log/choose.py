@@ -38,7 +38,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
-    weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
+    weighed = _notices_beside_an_end(_warnings_beside_what_is_missing(_ends_behind_what_raised(weighed)))
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
         by_unit.setdefault(id(one.match.unit), []).append(one)
@@ -124,6 +124,17 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
         and not one.match.unit.exception
         and any(other.log == one.log and other.match.unit is not one.match.unit for other in missing)
         and _WARNS.search(one.match.quoted)
+        else one
+        for one in weighed
+    ]
+
+
+def _notices_beside_an_end(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; a notice after which a program goes on is never why its process was ended."""
+    ended = {one.log for one in weighed if one.failed and ENDED.search(one.match.quoted)}
+    return [
+        replace(one, beside=True)
+        if one.log in ended and one.match.recipe.harmless and not ENDED.search(one.match.quoted)
         else one
         for one in weighed
     ]

@@ -166,3 +166,17 @@ def test_an_isolated_build_sees_nothing_of_what_is_installed() -> None:
 )
 def test_who_wrote_it_says_what_is_there(line: str, told: list[str]) -> None:
     assert sorted({*said_installed_in(line)}) == told
+
+
+def test_one_sentence_has_the_error_and_what_is_there() -> None:
+    said = 'installed with !pip install, "Successfully installed flash-attn-2.7.4.post1", kernel restarted, still '
+    found = first(said + "\"ModuleNotFoundError: No module named 'flash_attn'\"")
+
+    assert found.id == "flash-attn-not-installed"
+    assert "another one" in found.remedies[0].title
+
+
+def test_what_the_message_itself_asks_for_is_not_there() -> None:
+    found = first("ImportError: No module named 'flash_attn', please install flash-attn 2.7.4")
+
+    assert "another one" not in found.remedies[0].title
