@@ -74,7 +74,8 @@ def test_the_banner_of_a_container_names_its_maker() -> None:
     told = dict(surroundings.Surroundings().told("NVIDIA Release 22.09 (build 44877844)"))
     assert told["log.image"] == "NVIDIA"
     told = dict(surroundings.Surroundings().told("I run in apptainer container pytorch_24.10 on V100 nodes with --nv"))
-    assert told["log.image"] == "NVIDIA" and told["log.container"] == "Apptainer"
+    assert told["log.image"] == "NVIDIA"
+    assert told["log.container"] == "Apptainer"
     assert "log.image" not in dict(surroundings.Surroundings().told("docker pull pytorch/pytorch:2.5.1-cuda12.4"))
 
 

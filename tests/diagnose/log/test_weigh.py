@@ -183,3 +183,17 @@ def test_a_segmentation_fault_leads_the_notice_before_it(fault: str) -> None:
         f"https://github.com/Dao-AILab/flash-attention/tree/main/csrc/rotary\n{fault}"
     )
     assert told[0].id == "import-ends-in-segfault"
+
+
+@pytest.mark.parametrize("code", ["-1073740791 (0xC0000409)", "-1073741819 (0xC0000005)", "3221226505"])
+def test_a_code_of_windows_leads_the_notice_before_it(code: str) -> None:
+    told = _told(
+        "UserWarning: 1Torch was not compiled with flash attention. (Triggered internally at sdp_utils.cpp:455.)\n\n"
+        f"Process finished with exit code {code}"
+    )
+    assert told[0].id == "attention-ends-the-process"
+
+
+def test_wrong_results_lead_the_notice_of_the_same_sentence() -> None:
+    told = _told("It says xformers not available, falling back to SDPA, and then my training loss is nan from step 3.")
+    assert told[0].id == "nan-in-attention"
