@@ -35,7 +35,8 @@ _BUILDS = when_used(
     r"|The command '/bin/(?:ba)?sh -.{1,400}' returned a non-zero code|While performing build: while running engine"
     r"|\b(?:[Dd]uring|[Ii]n|[Ww]hile|[Ww]hen|[Ff]ails?|[Ff]ailed|[Ee]rror|[Ww]ith|[Ff]rom) (?:\w+ ){0,4}"
     r"[`'\"]?(?:[Dd]ocker|podman)(?:[- ][Cc]ompose|x| buildx)? build\b"
-    r"|\b(?:docker|podman)(?:[- ]compose| buildx)? build\b[^\n]{0,40}\b(?:steps?|stage|fails?|failed|errors?|stops|says|gives)\b"
+    r"|\b(?:docker|podman)(?:[- ]compose| buildx)? build\b[^\n]{0,40}"
+    r"\b(?:steps?|stage|fails?|failed|errors?|stops|says|gives)\b"
     r"|\b[Bb]uilding (?:the|my|an?|this|our) (?:[Dd]ocker )?(?:image|[Dd]ockerfile)\b"
 )
 #: The image was ready: what failed then failed in its container.
