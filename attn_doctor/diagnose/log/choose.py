@@ -72,7 +72,7 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
         (one for one in kept if one.match.recipe.id not in beaten), {id(one.match.unit) for one in known}
     )
     wrapped = len(known) < len(exact) and all(
-        one.match.pattern.wrapper or one.match.recipe.is_of_a_grammar for one in families
+        one.match.pattern.wrapper or one.match.recipe.is_of_a_grammar or one.match.recipe.harmless for one in families
     )
     return exact if wrapped else [*known, *families]
 

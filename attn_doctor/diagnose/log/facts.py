@@ -62,6 +62,8 @@ _SHOWN = when_used(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
 _SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *ATTENTION.values()})
 #: What somebody asked an interpreter, and its answer on the line below.
 _ASKED_OF_TORCH = when_used(r"(?:>>> ?|\bprint ?\()torch\.__version__(?:\)?\s*$|[,)][^\n]{0,160}['\"]\s*$)")
+_ASKED_OF_ITS_CUDA = when_used(r"(?:>>> ?|\bprint ?\()torch\.version\.cuda\)?['\"]?\s*$")
+_ANSWERED_CUDA = when_used(r"\s{0,12}['\"]?(?P<version>(?:9|1[0-3])\.\d)['\"]?\s*$")
 _ANSWERED = when_used(rf"\s{{0,12}}['\"]?(?P<version>{VERSION})['\"]?(?: (?:True|False|None|\d[\w.]{{0,12}}))*\s*$")
 #: xformers' own message: the versions it was built for, and the installed ones.
 _HAVE = when_used(
@@ -116,7 +118,7 @@ class Clues:
         self._steps, self._in_place = Steps(), BuiltInPlace()
         #: Releases of torch whose list of wheels somebody chose; what is said of the torch that is there goes before.
         self._listed: dict[str, int] = {}
-        self._asked = False
+        self._asked = self._asked_cuda = False
         self._beside = BuiltBeside()
         self._installed = Installed()
         #: Told by the interpreter that ran; a list in the same log may be another one's.
@@ -143,6 +145,9 @@ class Clues:
         question, self._asked = self._asked, _ASKED_OF_TORCH.search(text) is not None
         if question and (answer := _ANSWERED.match(text)):
             self._package("torch", answer["version"], line.number)
+        question, self._asked_cuda = self._asked_cuda, _ASKED_OF_ITS_CUDA.search(text) is not None
+        if question and (answer := _ANSWERED_CUDA.match(text)):
+            self._tell("torch.cuda", answer["version"], line.number)
         self._installed.see(text, line.number)
         if text in self._seen or not _WORTH.search(text):
             return

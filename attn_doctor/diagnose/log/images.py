@@ -14,7 +14,7 @@ BUILD = "log.image_build"
 _TOLD = when_used(
     r"(?P<Apptainer>\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|[\w-]\.sif\b"
     r"|/\.singularity\.d/"
-    r"|^(?:Singularity|Apptainer)> )"
+    r"|^(?:Singularity|Apptainer)> |\b(?:[Ss]ingularity|[Aa]pptainer) (?:container|image)s?\b)"
     r"|(?P<Docker>\b(?:docker|podman|nerdctl) (?:run|exec|build|pull|compose (?:up|run|exec|build|logs))\b"
     r"|\bdocker-compose (?:up|run|exec|build|logs)\b"
     r"|^\s*(?:=> (?:ERROR )?|#\d{1,3} (?:ERROR )?)\[[\w -]{0,30}\d{1,2}/\d{1,2}\] \w"
@@ -35,7 +35,8 @@ _BUILDS = when_used(
     r"|The command '/bin/(?:ba)?sh -.{1,400}' returned a non-zero code|While performing build: while running engine"
     r"|\b(?:[Dd]uring|[Ii]n|[Ww]hile|[Ww]hen|[Ff]ails?|[Ff]ailed|[Ee]rror|[Ww]ith|[Ff]rom) (?:\w+ ){0,4}"
     r"[`'\"]?(?:[Dd]ocker|podman)(?:[- ][Cc]ompose|x| buildx)? build\b"
-    r"|\b(?:docker|podman)(?:[- ]compose| buildx)? build\b[^\n]{0,40}\b(?:fails?|failed|errors?|stops|says|gives)\b"
+    r"|\b(?:docker|podman)(?:[- ]compose| buildx)? build\b[^\n]{0,40}"
+    r"\b(?:steps?|stage|fails?|failed|errors?|stops|says|gives)\b"
     r"|\b[Bb]uilding (?:the|my|an?|this|our) (?:[Dd]ocker )?(?:image|[Dd]ockerfile)\b"
 )
 #: The image was ready: what failed then failed in its container.

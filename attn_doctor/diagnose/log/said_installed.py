@@ -16,9 +16,9 @@ INSTALLED, PUT_IN = "log.installed", "log.put_in"
 _MOST = 40
 #: Texts of which one stands in every line that is read.
 SIGNS = (
-    "nstall", "already satisfied", "装", "pip list", "pip show", "pip freeze", "pip3 ",
-    "import flash_attn", "import xformers", "import triton",
-)  # fmt: skip
+    *("nstall", "nstala", "already satisfied", "装", "インストール", "설치", "станов", "没", "works"),
+    *("pip list", "pip show", "pip freeze", "pip3 ", "import flash_attn", "import xformers", "import triton"),
+)
 #: What pip says it put in, or found in its place.
 _PUT_IN = when_used(r"^\s*Successfully installed (?P<all>\S[^\n]{0,4000})")
 _PUT = when_used(r"(?P<name>[A-Za-z][\w.]*(?:-[A-Za-z][\w.]*)*)-(?P<version>\d[\w.+!]*)(?= |$)")
@@ -34,6 +34,9 @@ _HOW = r"(?: (?:already|just|also|even|successfully|correctly|properly|manually|
 _DID = rf"\b(?:I|[Ww]e)(?:'ve|’ve| have| had)?{_HOW} (?:uninstalled and )?(?:re)?i"
 _ZH = r"(?:pip3?|conda|uv)?(?:成功|正确|正常)? ?(?:安装|装)"
 _THING = r"[A-Za-z][\w .=、和+-]{1,60}?) ?(?:库|包)?(?:我|也)?"
+_NOT = r"[^\n.;:,]{0,40}(?:\b(?:not|never|no|nor|only|but|if)\b|n['’]t\b|不)"
+_NAME = r"(?P<what>[A-Za-z][\w .=+-]{1,60}?)"
+_GERMAN = r"(?:aber |doch |bereits |schon |korrekt |erfolgreich ){0,2}installiert\b"
 #: Whoever says it did it, or finds it there: the names stand behind the verb,
 _BEHIND = (
     rf"(?:^\W{{0,4}}[Ii]|{_DID})nstalled{_HOW} (?P<what>[^\n]{{1,160}})",
@@ -43,6 +46,9 @@ _BEHIND = (
     r"\bpip3? (?:list|freeze|show)`?(?: also)? (?:shows?|lists?|has|displays|confirms) (?P<what>[^\n]{1,100})",
     rf"(?:已经?|成功|明明|确实|我[也都是]?)(?:已|用)?经? ?{_ZH}[好上]?了?(?:的是)? ?(?P<what>[A-Za-z][^\n。]{{1,80}})",
     r"(?:^|[，。,；\s])(?:安装|装)了 ?(?P<what>[A-Za-z][^\n。；;]{1,80})",
+    r"(?<![A-Za-z])pip3? (?:list|freeze|show)`?(?:里面?|中|也|都)?(?:有|显示) ?(?P<what>[A-Za-z][^\n。；;，,]{1,60})",
+    r"\b(?:[Jj]['’]ai|[Yy]a|[Hh]o) (?:déjà |bien |già )?(?:instal(?:lé|lato|é)) (?P<what>[A-Za-z][^\n.;:]{1,80})",
+    r"\b(?:[Уу]становил|[Пп]оставил)[аи]? (?P<what>[A-Za-z][^\n.;:]{1,60})",
 )
 #: No sentence ends in it; a release has its points.
 _PART, _PART_WITH_COMMAS = r"(?:[^\n.;:,]|(?<=\d)\.(?=[\dp])){2,80}?", r"(?:[^\n.;:]|(?<=\d)\.(?=[\dp])){2,80}?"
@@ -55,6 +61,14 @@ _BEFORE = (
     rf"\b(?:pip3? install|[Ii]nstall(?:ation)? of) (?P<what>{_PART})`? (?:has |was |is )?(?:{_WENT})\b",
     r"\bpip3? show (?P<what>[A-Za-z][\w-]{1,60})[`'\"]?:? (?:says|shows|prints|gives|lists|reports|has|finds)\b",
     r"\bimport (?P<what>[A-Za-z]\w{1,60})\b[^\n]{0,80}?[)`'\" ] (?:prints|works?|shows|succeeds|runs|goes fine)\b",
+    r"(?<![A-Za-z])pip3? install (?P<what>[A-Za-z][\w.=<>-]{1,60}) ?(?:已经?)?(?:成功|没问题|没有问题)",
+    rf"\bimport (?P<what>[A-Za-z]\w{{2,40}})(?!{_NOT})[^\n.;:,]{{0,40}}?(?:\bworks\b|没问题|没有问题|正常|成功)",
+    rf"\b{_NAME} (?:ist|sind|habe ich|wurde) {_GERMAN}",
+    rf"\b(?:[Ii]ch habe|habe ich|wir haben) {_NAME} {_GERMAN}",
+    rf"\b{_NAME} (?:est (?:bien |déjà )?installé|está (?:ya |bien )?instalad[oa]|è (?:già )?installato)\b",
+    rf"\b{_NAME} ?(?:は|を|も|が)?(?:すでに|既に)?インストール(?:済み|しました|(?:して|されて)(?:いる|います))",
+    rf"\b{_NAME}(?:은|는|을|를|도|이|가)? ?(?:이미 )?설치(?:했|됐|완료|(?:되어|돼) ?있(?!지))",
+    rf"\b{_NAME} (?:уже |точно ){{0,2}}установлен[аоы]?\b",
     rf"(?P<what>{_THING}(?:都|明明|确实|已经?|成功)(?:已经?)?{_ZH}",
     rf"(?P<what>{_THING}(?:都)?{_ZH}(?:好|上|成功)",
 )
@@ -71,12 +85,12 @@ _DOUBT = when_used(
     r"(?:n['’]t\b|\b(?:not|never|[Ii]f|[Ww]hen|[Ww]hether|[Uu]nless|[Uu]ntil|[Oo]nce|sure|[Cc]heck|[Ee]nsure|[Vv]erify"
     r"|[Nn]eeds?|[Rr]equires?|[Pp]lease|[Ss]hould|[Mm]ust|[Hh]ow|[Cc]ould|[Cc]an|[Oo]nly|[Aa]ssum\w{1,5}|[Nn]o|[Bb]efore"
     r"|[Dd]o(?:es)? (?:I|you|we|it)|[Yy]ou|[Ww]ould|[Ff]ail\w{0,3}|\w{0,40}(?:Error|Exception|Warning)|WARNING)\b"
-    r"|没|未|不|无法|是否|如果|请|需|怎么|如何|确保|检查|必须)[^.。，,;；]{0,80}$"
+    r"|\b(?:nicht|kein\w{0,2}|wenn|ob|pas|si|если|не|ли)\b|没|未|不|无法|是否|如果|请|需|怎么|如何|确保|检查|必须)[^.。，,;；]{0,80}$"
 )
 #: What follows takes it back.
 _TAKEN_BACK = when_used(
     r"^(?:[^.\n]{0,40}\?|[^.\n]{0,20}\b(?:but it (?:fail|error)|only (?:on|for|if)|or not)"
-    r"|\W{0,4}(?:[Ff]alse|FALSE|[Nn]o|None)\b|[^，。\n]{0,8}(?:失败|不成功|吗))"
+    r"|\W{0,4}(?:[Ff]alse|FALSE|[Nn]o|None)\b|[^，。\n]{0,8}(?:失败|不成功|吗)|か)"
 )
 _TOKEN = when_used(r"(?<![\w./\\-])[A-Za-z][\w-]{2,60}(?![\w/\\])", re.ASCII)
 

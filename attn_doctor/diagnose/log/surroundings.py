@@ -64,9 +64,18 @@ _WSL = when_used(
 _MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
 _IMAGE = when_used(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
-    r"|NVIDIA Release 2\d\.\d\d \(build "
+    r"|NVIDIA Release 2\d\.\d\d \(build |(?<![\w/-])pytorch[_:-]2\d\.(?:0[1-9]|1[0-2])(?:-py3)?(?![\w.]*whl)(?!\.\d)\b"
 )
-_MAY_BE_IMAGE = ("nvcr.io/", "NVIDIA Release", "/opt/pytorch/p", ".nv2", "nvidia-pytorch")
+_MAY_BE_IMAGE = (
+    "nvcr.io/",
+    "NVIDIA Release",
+    "/opt/pytorch/p",
+    ".nv2",
+    "nvidia-pytorch",
+    "pytorch_2",
+    "pytorch:2",
+    "pytorch-2",
+)
 _INSTALLER = when_used(
     r"(?P<uv>/uv/builds-v\d|/sdists-v\d|\buv (?:sync|add|run|lock|pip install|venv)\b"
     r"|The build backend returned an error|\bUsing CPython 3\.\d+(?:\.\d+)?(?: interpreter at|$)"

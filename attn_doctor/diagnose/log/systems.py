@@ -32,8 +32,10 @@ _SAID = when_used(
     r"|\b(?:[Oo]n|[Uu]nder|[Uu]sing|[Rr]unning|my|have|[Nn]ative) (?:a |native )?[Ww]indows\b"
     r"(?![ -]?(?:of|size|sub|attention|\d|len|with (?:size|len|shift)|Subsystem))"
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Microsoft )?[Ww]in(?:dows)?\b"
-    r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|[Cc]omfy[Uu][Ii]|[Pp]ower[Ss]hell)\b"
-    r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境)|(?:для|под|на) Windows\b"
+    r"|\b[Ww]indows[ -](?:machine|PC|pc|laptop|user|server|desktop|system|portable|embedded)\b"
+    r"|\b[Ww]indows[ -](?:[Cc]omfy[Uu][Ii]|[Pp]ower[Ss]hell)\b"
+    r"|\b(?:unter|sous|su|em|en) Windows\b(?! ?(?:der|de|von|of)\b)"
+    r"|在 ?[Ww]indows|[Ww]indows ?(?:系统|下|平台|环境|環境|上|で|版|에서|환경)|윈도우|(?:для|под|на) Windows\b"
     r"|^\W{0,4}Windows(?: 1[01])?\W{0,3}$|, ?Windows(?: 1[01])?(?=,|\.?$)"
     r"|(?<![\w\"'-])triton-windows(?:==| {1,20}v?)\d\.\d)"  # a release that is there, not one to be asked for
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave|[Ii]n) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
@@ -49,7 +51,7 @@ _SAID = when_used(
     r"|\b(?:OS|os|[Pp]latform|[Ss]ystem|系统)(?: (?:type|name|version))?\W{1,6}(?:is )?(?:Linux|linux|Ubuntu|ubuntu)\b)"
 )
 MAY_BE_SAID = (
-    *("indows", "WINDOWS", "Win", "win", "buntu", "Debian", "Fedora", "CentOS", "RHEL", "Rocky", "inux"),
+    *("indows", "WINDOWS", "윈도우", "Win", "win", "buntu", "Debian", "Fedora", "CentOS", "RHEL", "Rocky", "inux"),
     *("mac", "Mac", "MAC", "pro", "Pro", "max", "Max", "ltra"),
 )
 #: Of these one stands in every line that it finds; looking for them takes a tenth of the time.

@@ -29,7 +29,7 @@ IN_THE_PYTHON_THAT_RUNS = "in-the-python-that-runs"
 _ITS_OWN = frozenset({"see-why-it-does-not-import", "by-uv-into-this-environment", "variable-at-run-time"})
 
 #: Python itself does not find it.
-_NOT_FOUND = when_used(r"No module (?:named )?'?(?P<module>[A-Za-z]\w{1,60})'?(?=[\s;.,]|$)(?!\.\w)")
+_NOT_FOUND = when_used(r"No module (?:named )?'?(?P<module>[A-Za-z]\w{1,60})'?(?=[\s;.,\"`)]|$)(?!\.\w)")
 #: A program's own check says that it is not there: by its import name, its own, or as it is to be installed.
 _SAID_MISSING = when_used(
     r"(?:[Pp]ackage|[Ll]ibrary) [`'\"]?(?P<package>[A-Za-z][\w-]{2,60})[`'\"]? (?:seems to be not|is not|was not)"
@@ -115,9 +115,10 @@ def _says(package: str, facts: FactSet, unit: Unit) -> str:
     """How the log says that a package is installed: with a release, or in words alone; empty where it does not."""
     told = facts.fact(FactName("package", package, "version")) if package else None
     if told and isinstance(told.state, Known):
-        if told.origin is Origin.PROBED or any(told.how.startswith(f"line {one.number} of ") for one in unit.lines):
+        if told.origin is Origin.PROBED:
             return ""
-        return NAMES_IT.format(package=package, version=told.state.value)
+        if not any(told.how.startswith(f"line {one.number} of ") for one in unit.lines):
+            return NAMES_IT.format(package=package, version=told.state.value)
     said = facts.value(_INSTALLED)
     module = _module(package)
     there = isinstance(said, tuple) and any(_module(str(one)) == module for one in said)

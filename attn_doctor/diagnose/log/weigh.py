@@ -48,7 +48,8 @@ ENDED = when_used(
     r"|terminated by signal SIG[A-Z]|\(core dumped\)|exits with return code = -\d|\(exitcode: -\d|died with <Signals"
     r"|Fatal Python error: (?:Aborted|Segmentation|Bus|Illegal|Floating)"
     r"|(?:exit|exception|return|status)[ _]?code:? ?\W?"
-    r"(?:-(?:6|7|11)\b|13[49]\b|0x[cC]0000005\b|0x80000003\b|3221225477|2147483651)",
+    r"(?:-(?:6|7|11)\b|13[49]\b|0x[cC]0000(?:005|094|409)\b|0x80000003\b|3221225477|3221226505|2147483651"
+    r"|-?10737(?:41819|41676|40791|40940|41571)\b)",
     re.MULTILINE,
 )
 _NO_PARTS = frozenset({"torch"})  # its own files are no extensions of it
@@ -176,7 +177,9 @@ class Weighed:
         if self.says_failed and not self.failed:
             return 2
         if self.facts.value(WENT_ON) is True:
-            return 6 if self.match.recipe.harmless else 7
+            # A sentence that tells of the notice and of wrong results asks for these.
+            complained = family.about == _WRONG_RESULTS and self.match.unit.kind is UnitKind.LINE
+            return 5 if complained else 6 if self.match.recipe.harmless else 7
         return 6 if rank >= OF_ONE_THING else 3 if family.ours else 4
 
     @property

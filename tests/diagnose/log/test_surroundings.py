@@ -64,6 +64,9 @@ def test_a_line_that_names_two_systems_says_both() -> None:
     assert _said("I have the same pytorch on Windows and Ubuntu.") == {"Windows", "Linux"}
     assert _said("when I use Ubuntu, it could be installed") == {"Linux"}
     assert _said("удалили wheels для Windows с CUDA 11.8") == {"Windows"}
+    assert _said("Windows embedded python, visual studio 2022") == {"Windows"}
+    assert _said("flash-attn unter Windows bauen") == {"Windows"}
+    assert _said("Windows環境で動かない") == {"Windows"}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,10 @@ def test_a_folder_that_is_only_looked_in_tells_no_system(line: str) -> None:
 def test_the_banner_of_a_container_names_its_maker() -> None:
     told = dict(surroundings.Surroundings().told("NVIDIA Release 22.09 (build 44877844)"))
     assert told["log.image"] == "NVIDIA"
+    told = dict(surroundings.Surroundings().told("I run in apptainer container pytorch_24.10 on V100 nodes with --nv"))
+    assert told["log.image"] == "NVIDIA"
+    assert told["log.container"] == "Apptainer"
+    assert "log.image" not in dict(surroundings.Surroundings().told("docker pull pytorch/pytorch:2.5.1-cuda12.4"))
 
 
 @pytest.mark.parametrize(

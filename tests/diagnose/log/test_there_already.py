@@ -162,7 +162,41 @@ def test_an_isolated_build_sees_nothing_of_what_is_installed() -> None:
         ("没有安装 flash-attn", []),
         ("请确保已安装 flash-attn", []),
         ("xformers安装失败", []),
+        ("明明pip install flash-attn成功了", ["flash-attn"]),
+        ("pip list里面有flash-attn 2.7.3", ["flash-attn"]),
+        ("import flash_attn in the notebook works", ["flash-attn"]),
+        ("flash-attn ist bereits installiert, trotzdem", ["flash-attn"]),
+        ("Ich habe flash-attn erfolgreich installiert", ["flash-attn"]),
+        ("flash_attn est bien installé", ["flash-attn"]),
+        ("J'ai déjà installé xformers", ["xformers"]),
+        ("flash-attn está instalado", ["flash-attn"]),
+        ("flash-attn はインストール済みです", ["flash-attn"]),
+        ("flash_attn을 설치했는데", ["flash-attn"]),
+        ("xformers уже установлен", ["xformers"]),
+        ("flash-attn ist nicht installiert", []),
+        ("wenn flash-attn installiert ist", []),
+        ("flash_attn n'est pas installé", []),
+        ("flash-attn はインストールされていません", []),
+        ("flash-attn は設定でインストールされていますか", []),
+        ("flash-attn 설치되어 있지 않습니다", []),
+        ("xformers не установлен", []),
+        ("pip list里面没有flash-attn", []),
+        ("import flash_attn never works", []),
     ],
 )
 def test_who_wrote_it_says_what_is_there(line: str, told: list[str]) -> None:
     assert sorted({*said_installed_in(line)}) == told
+
+
+def test_one_sentence_has_the_error_and_what_is_there() -> None:
+    said = 'installed with !pip install, "Successfully installed flash-attn-2.7.4.post1", kernel restarted, still '
+    found = first(said + "\"ModuleNotFoundError: No module named 'flash_attn'\"")
+
+    assert found.id == "flash-attn-not-installed"
+    assert "another one" in found.remedies[0].title
+
+
+def test_what_the_message_itself_asks_for_is_not_there() -> None:
+    found = first("ImportError: No module named 'flash_attn', please install flash-attn 2.7.4")
+
+    assert "another one" not in found.remedies[0].title

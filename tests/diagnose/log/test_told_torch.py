@@ -237,3 +237,15 @@ def test_another_package_is_read_likewise() -> None:
     line = "huggingface-hub>=0.23.2,<1.0 is required for this module, but found huggingface-hub==1.0.0."
 
     assert told(line, "package.huggingface-hub.version") == "1.0.0"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [">>> torch.version.cuda\n'12.1'", '$ python -c "import torch;print(torch.version.cuda)"\n12.1'],
+)
+def test_a_question_for_torchs_cuda_and_its_answer(asked: str) -> None:
+    nvcc = "RuntimeError: FlashAttention is only supported on CUDA 11.6 and above. nvcc is too old"
+    found = explain_text(f"{asked}\n$ pip install flash-attn\n{nvcc}", (*bundled(),), FactSet()).diagnosis.findings[0]
+
+    assert found.id == "nvcc-too-old"
+    assert "cuda-12.1" in str(found.remedies[0].actions)

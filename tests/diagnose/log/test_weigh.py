@@ -229,3 +229,17 @@ def test_why_an_optional_package_does_not_load_is_not_why_another_call_is_refuse
 def test_what_a_program_goes_on_with_leads_where_nothing_failed() -> None:
     assert _told(_NO_FLASH_ATTN)[0].id == "flash-attn-not-installed"
     assert _told(_NOT_ON_GPU + "Loading checkpoint shards: 100%")[0].id == "harmless-dtype-warning"
+
+
+@pytest.mark.parametrize("code", ["-1073740791 (0xC0000409)", "-1073741819 (0xC0000005)", "3221226505"])
+def test_a_code_of_windows_leads_the_notice_before_it(code: str) -> None:
+    told = _told(
+        "UserWarning: 1Torch was not compiled with flash attention. (Triggered internally at sdp_utils.cpp:455.)\n\n"
+        f"Process finished with exit code {code}"
+    )
+    assert told[0].id == "attention-ends-the-process"
+
+
+def test_wrong_results_lead_the_notice_of_the_same_sentence() -> None:
+    told = _told("It says xformers not available, falling back to SDPA, and then my training loss is nan from step 3.")
+    assert told[0].id == "nan-in-attention"
