@@ -70,3 +70,11 @@ def test_the_companions_of_a_torch_of_a_log_are_not_known_and_move_with_it(pytho
     request = InstallRequest(requirements=("torch==2.7.1",), reinstall=True, torch_backend="cu128")
 
     assert f"--force-reinstall {moved} --index-url" in install_command(request, facts)
+
+
+@pytest.mark.parametrize(("asked", "pinned"), [("jax<0.4.24", False), ("transformers<5", True)])
+def test_what_knows_no_torch_asks_for_none(asked: str, pinned: bool) -> None:
+    """Where a log does not tell of a torch, there may be none, and the command that pins it would fail."""
+    command = install_command(InstallRequest(requirements=(asked,)), FactSet())
+
+    assert ("torch==" in command) == pinned

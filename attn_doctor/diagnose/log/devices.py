@@ -37,7 +37,7 @@ MADE_FOR = when_used(
     r"|\b(?:RX|rx) ?(?:4[678]0|5[5-9]0|5[3567]00|6[3-9][05]0|7[6-9][05]0|90[67]0)(?!\d)|\bAMD [679]\d[05]0 ?[Xx][Tt]"
     r"|\b(?:6[5-9][05]0|7[6-9][05]0|90[67]0) ?(?:XTX?|xtx?)\b"
     r"|stable-diffusion-webui-(?:directml|amdgpu)\b|^\W{0,4}ROC[Mm] is installed\b"
-    r"|\bPy[Tt]orch[- ]?[\d.-]{0,8}[- ]ROC[Mm]\b"
+    r"|\bPy[Tt]orch[- ]?[\d.-]{0,8}[- ]ROC[Mm]\b|(?<![\w/])rocm/(?:pytorch|vllm|jax|megatron|sgl)"
     r"|\b(?:I|[Ww]e)(?: have|'ve(?: got)?| use|(?: am|'m| are|'re) (?:using|on)) (?:an? |my )?AMD (?:GPU|card)s?\b"
     r"|\b(?:on|with|using) my AMD (?:GPU|card)\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)|\bIntel Arc\b|'xpu'|\bxpu:\d"

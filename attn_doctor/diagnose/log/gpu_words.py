@@ -61,6 +61,7 @@ NAMES = when_used(
     r"|\b(?:T4|L4|P100) (?:runtime|(?:google )?colab|GPU)\b"
     r"|(?<![\w.-])(?:[Vv]100|T4|P40)s?(?= (?:is|are) (?:not|un)| (?:GPUs?|cards?|users?|machines?|servers?)\b)"
     r"|[使用在是张块卡] ?(?:\d{1,2} ?[张块卡x×*] ?)?[AHLVPBT]\d{2,3}\b"
+    r"|(?<![\w.-])(?:[AHVahv]100|[HB]200|A[34]0|L40S?|P[14]00?|T4) ?[x×*] ?(?:[1-9]|1[0-6])\b(?![.,]\d)"
     r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40S?)\s*$"
     r"|(?:在|用|单|张|块|卡) ?(?:[AHVavh][18]00|[PTpt]\d{1,3})(?![\w.-])"
     r"|(?<![\w.-])(?:[AHVahv][18]00|[PTpt]40?)(?= ?(?:上|显卡|机器|服务器|环境))"

@@ -14,6 +14,8 @@ from attn_doctor.model.install_request import BOUND_TO_TORCH, COMPANIONS, Instal
 from attn_doctor.model.package_versions import accepts
 from attn_doctor.recipes.data.torch_releases import index_of
 
+#: They do not depend on torch: where nobody knows of one, there may be none.
+_APART = frozenset({"jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "tensorflow", "keras"})
 #: Stands for the pin of a torch whose version nobody knows: the shell asks it when the command runs.
 _AS_IT_IS = "torch==AS-IT-IS"
 _ASKED = '"torch==$({python} -c \'import torch; print(torch.__version__.split("+")[0])\')"'
@@ -116,6 +118,8 @@ def _held(request: InstallRequest, facts: FactSet) -> tuple[str, ...]:
     if request.moves_torch:
         return ()
     release = torch_held(facts)
+    if release == _AS_IT_IS.removeprefix("torch==") and request.names <= _APART:
+        return ()
     return request.held({"torch": release}) if release is not None else ()
 
 

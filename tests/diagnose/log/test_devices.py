@@ -200,3 +200,8 @@ def test_no_remedy_is_for_a_device_that_rules_its_recipe_out() -> None:
                         if any(re.search(pattern, str(maker)) for pattern in devices)
                     ]
     assert shut_out == []
+
+
+def test_an_image_of_rocm_is_of_amd() -> None:
+    assert told("rocm/pytorch:latest, pip install --upgrade torch was run by requirements.txt")["log.made_for"] == "AMD"
+    assert "log.made_for" not in told("cd /opt/x/rocm/pytorch/setup")

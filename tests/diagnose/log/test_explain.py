@@ -95,6 +95,8 @@ def test_facts_decide(gpu: str, cause: str) -> None:
         ("- Compute capability: 75", "gpu-too-old"),
         ("an old gtx 1080 here", "gpu-too-old"),
         ("trained on 8 x V100 before", "gpu-too-old"),
+        ("V100 x 8, xDiT", "gpu-too-old"),
+        ("batch 4, V100*8", "gpu-too-old"),
         ("inference cannot be performed on v100", "gpu-too-old"),
         ("V100 is not supported.", "gpu-too-old"),
         ("V100 is not supported. RuntimeError: it only supports Ampere GPUs or newer.", "gpu-too-old"),
