@@ -78,8 +78,6 @@ def with_second_opinion(
         return kept
     if leading.crashed:
         return kept  # native code left no words of its own: all others are of what stood before it
-    if leading.failed and any(one.beside for one in kept):
-        return kept  # the words are mostly those of the notice above it, which is no reason of it
     text, of_its_text = _text_of(leading, kept, [log for log, _ in logs])
     if leading.computes_wrongly and not all(one.says_failed for one in of_its_text):
         return kept  # the words are mostly those of the notices beside the complaint

@@ -50,7 +50,7 @@ _NEW_RECORD = when_used(
 #: What people write below an error that they paste: their releases, their machine, a sentence. A line that a terminal
 #: broke goes on with the rest of a word, or behind a blank.
 _WRITTEN_BELOW = when_used(
-    r"(?:I|I'm|We|My|GPU|RTX|CUDA|Python|PyTorch|Windows|Ubuntu|Linux)\b[ ,:]"
+    r"(?:I|I'm|We|My|GPU|RTX|CUDA|Python|PyTorch|Windows|Ubuntu|Linux)\b[ ,:](?!\()"
     r"|(?:torch|pytorch|transformers|flash[-_]attn|vllm|triton|xformers|bitsandbytes|deepspeed|peft|trl|accelerate|python)"
     r"[ ,:=]|(?:with|without|using|what|when|please|attn) "
 )
