@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
-from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, WENT_ON, Weighed, is_told
+from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
 from attn_doctor.model.findings import Severity
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
@@ -32,7 +32,7 @@ _XFORMERS_LEFT_OUT = when_used(
     r"|Need to compile C\+\+ extensions to use all xFormers"
 )
 #: What may follow from that all the same.
-_FOR_WANT_OF_XFORMERS = when_used(r"(?i)xformers|memory[ _-]?efficient|out ?of ?memory|\ballocat")
+_OF_XFORMERS = when_used(r"(?i)xformers|memory[ _-]?efficient|out ?of ?memory|\ballocat")
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 
 
@@ -51,7 +51,7 @@ def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
     weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
-    weighed = _warnings_before_memory_or_network(_notices_before_what_raised(_caught_before_what_raised(weighed)))
+    weighed = _notices_before_what_raised(_xformers_left_out(weighed))
     weighed = _without_notices_behind_a_message(weighed)
     by_unit: dict[int, list[Weighed]] = {}
     for one in weighed:
@@ -145,48 +145,55 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
 
 def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
     """The same; what a program printed of a thing with which it goes on is never what an exception after it is about,
-    whatever of that is known. So is a warning before an exception of one known cause outside the attention stack, and
-    a harmless notice wherever it stands: processes that write into one log do so in any order.
+    whatever of that is known. So is a warning before an exception of one known cause, of
+    memory or of the ranks' connection, and a harmless notice wherever it stands: processes that write into one log do
+    so in any order.
     """
     ends: dict[str, int] = {}
     known: dict[str, int] = {}
     for one in weighed:
         if one.failed:
             ends[one.log] = max(ends.get(one.log, 0), one.match.unit.first)
-            if one.match.recipe.family is None and one.proven:
+            family = one.match.recipe.family
+            if one.proven if family is None else family.about in _OF_ITSELF and not one.follows:
                 known[one.log] = max(known.get(one.log, 0), one.match.unit.first)
     return [
         replace(one, severity=Severity.INFO, beside=True)
         if (one.is_of_what_goes_on and one.log in ends and (one.is_harmless or one.match.unit.last < ends[one.log]))
-        or (one.warns and one.match.unit.last < known.get(one.log, 0))
+        or (_warns(one) and one.match.unit.last < known.get(one.log, 0))
         else one
         for one in weighed
     ]
 
 
-def _caught_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
-    """The same; a note of what a program caught and took something else for, or xformers said of itself, where an
-    exception that does not speak of it stands below.
+def _warns(one: Weighed) -> bool:
+    """It is a warning, or the record of a package of kernels is one, whatever the recipe takes its words for."""
+    unit = one.match.unit
+    if one.warns or one.match.recipe.family is not None or one.match.recipe.library not in _KERNELS or unit.exception:
+        return one.warns
+    said = next((line for line in unit.lines if line.number == one.match.line), unit.lines[0])
+    return said.level == "W" or _WARNS.search(one.match.quoted) is not None
+
+
+def _xformers_left_out(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; where xformers says that its kernels do not load, and an exception below does not speak of that, it is
+    a note: the program had started without them.
     """
     raised = [one for one in weighed if one.match.unit.exception and one.failed and not one.match.pattern.wrapper]
+
+    def is_apart(notice: Weighed, end: Weighed) -> bool:
+        below = end.log == notice.log and end.match.unit.first > notice.match.unit.last
+        return below and end.match.recipe.id != notice.match.recipe.id and not _OF_XFORMERS.search(end.match.unit.text)
+
     return [
         replace(one, severity=Severity.INFO, survived=True, beside=True)
-        if raised
-        and one.match.recipe.family is None
+        if one.match.recipe.family is None
         and one.match.unit.kind is UnitKind.LINE
-        and any(_is_apart(one, end) for end in raised)
+        and _XFORMERS_LEFT_OUT.search(one.match.unit.text)
+        and any(is_apart(one, end) for end in raised)
         else one
         for one in weighed
     ]
-
-
-def _is_apart(notice: Weighed, end: Weighed) -> bool:
-    below = end.log == notice.log and end.match.unit.first > notice.match.unit.last
-    if not below or end.match.recipe.id == notice.match.recipe.id:
-        return False
-    if _XFORMERS_LEFT_OUT.search(notice.match.unit.text):
-        return not _FOR_WANT_OF_XFORMERS.search(end.match.unit.text)
-    return notice.facts.value(WENT_ON) is True
 
 
 def _without_notices_behind_a_message(weighed: list[Weighed]) -> list[Weighed]:
@@ -213,36 +220,6 @@ def _without_notices_behind_a_message(weighed: list[Weighed]) -> list[Weighed]:
 
 def _line_of_message(unit: Unit) -> int:
     return unit.lines[min(unit.message_at, len(unit.lines) - 1)].number
-
-
-def _warnings_before_memory_or_network(weighed: list[Weighed]) -> list[Weighed]:
-    """The same; where memory or the connection of the ranks failed later, what warns of kernels is a note: the
-    program went on without them.
-    """
-    ends = [
-        one
-        for one in weighed
-        if one.match.recipe.family is not None
-        and one.match.recipe.family.about in _OF_ITSELF
-        and one.says_failed
-        and not one.follows
-    ]
-    return [
-        replace(one, severity=Severity.INFO, survived=True, beside=True)
-        if one.match.recipe.family is None
-        and one.match.recipe.library in _KERNELS
-        and any(end.log == one.log and end.match.unit.first > one.match.unit.last for end in ends)
-        and _warns(one)
-        else one
-        for one in weighed
-    ]
-
-
-def _warns(one: Weighed) -> bool:
-    """Its record is a warning, and no exception."""
-    unit = one.match.unit
-    said = next((line for line in unit.lines if line.number == one.match.line), unit.lines[0])
-    return not unit.exception and (said.level == "W" or _WARNS.search(one.match.quoted) is not None)
 
 
 def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
