@@ -154,9 +154,10 @@ def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
     for one in weighed:
         if one.failed:
             ends[one.log] = max(ends.get(one.log, 0), one.match.unit.first)
-            family = one.match.recipe.family
-            if one.proven if family is None else family.about in _OF_ITSELF and not one.follows:
-                known[one.log] = max(known.get(one.log, 0), one.match.unit.first)
+        family = one.match.recipe.family
+        of_itself = family is not None and family.about in _OF_ITSELF and one.says_failed and not one.follows
+        if of_itself or (family is None and one.failed and one.proven):
+            known[one.log] = max(known.get(one.log, 0), one.match.unit.first)
     return [
         replace(one, severity=Severity.INFO, beside=True)
         if (one.is_of_what_goes_on and one.log in ends and (one.is_harmless or one.match.unit.last < ends[one.log]))
