@@ -145,23 +145,29 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
 
 def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
     """The same; what a program printed of a thing with which it goes on is never what an exception after it is about,
-    whatever of that is known. So is a warning before an exception of one known cause, of
-    memory or of the ranks' connection, and a harmless notice wherever it stands: processes that write into one log do
-    so in any order.
+    whatever of that is known. So is a warning before an exception of one known cause, of memory or of the ranks'
+    connection, and a harmless notice wherever it stands: processes that write into one log do so in any order. An
+    exception that names the thing, and of which no more is known, is the notice's own.
     """
-    ends: dict[str, int] = {}
+    ended = [one for one in weighed if one.failed]
     known: dict[str, int] = {}
     for one in weighed:
-        if one.failed:
-            ends[one.log] = max(ends.get(one.log, 0), one.match.unit.first)
         family = one.match.recipe.family
         of_itself = family is not None and family.about in _OF_ITSELF and one.says_failed and not one.follows
         if of_itself or (family is None and one.failed and one.proven):
             known[one.log] = max(known.get(one.log, 0), one.match.unit.first)
+
+    def is_before_an_end(notice: Weighed) -> bool:
+        return notice.is_of_what_goes_on and any(
+            one.log == notice.log
+            and (notice.is_harmless or notice.match.unit.last < one.match.unit.first)
+            and not (one.match.recipe.is_of_a_grammar and notice.match.recipe.library in one.match.quoted.lower())
+            for one in ended
+        )
+
     return [
         replace(one, severity=Severity.INFO, beside=True)
-        if (one.is_of_what_goes_on and one.log in ends and (one.is_harmless or one.match.unit.last < ends[one.log]))
-        or (_warns(one) and one.match.unit.last < known.get(one.log, 0))
+        if is_before_an_end(one) or (_warns(one) and one.match.unit.last < known.get(one.log, 0))
         else one
         for one in weighed
     ]

@@ -46,6 +46,15 @@ SHARED = (
     "Error while creating shared memory segment /dev/shm/nccl-7QvDTA (size 9637888)"
 )
 
+#: xformers prints why it says so.
+TRITON = (
+    "A matching Triton is not available, some optimizations will not be enabled\n"
+    "Traceback (most recent call last):\n"
+    '  File "C:\\App\\Lib\\site-packages\\xformers\\__init__.py", line 57, in _is_triton_available\n'
+    "    import triton  # noqa\n"
+    "ModuleNotFoundError: No module named 'triton'"
+)
+
 LOGS = [
     (LAUNCHER + PREFILL, "engine-memory-does-not-fit"),
     (LAUNCHER + SHARED, "nccl-call-fails"),
@@ -55,6 +64,7 @@ LOGS = [
     (NODE, "sageattention-not-installed"),
     (NOTICE + "\n" + RUN + MEMORY, "gpu-out-of-memory"),
     (NOTICE, "sdpa-without-its-flash-kernel"),
+    (TRITON, "triton-missing"),
     (NOTICE + "\nKilled", "host-out-of-memory"),
     (NOTICE + "\ntorch: line 3: 5123 Killed    python demo.py", "host-out-of-memory"),
     ("1%|  | 2/1600 [00:13<3:02:54,  6.87s/it, avr_loss=nan]\n" + RUN + MEMORY, "gpu-out-of-memory"),
