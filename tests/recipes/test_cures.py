@@ -45,7 +45,8 @@ OWN = {
     "llama_cpp": r"llama-cpp-python",
     "lmdeploy": r"lmdeploy",
     "mamba-ssm": r"mamba-ssm|causal-conv1d",
-    "platforms": r"attrs|cython|decorator|sympy|cffi|pyyaml|pathlib2|scipy|requests|absl-py|cloudpickle|tornado|ml-dtypes",  # CANN's
+    "platforms": r"attrs|cython|decorator|sympy|cffi|pyyaml|pathlib2|scipy|requests|absl-py|cloudpickle"
+    r"|tornado|ml-dtypes",  # CANN's
     "research": r"librosa|pillow|soundfile|hydra-core|boltz|cuequivariance[\w-]*|torchdata|yapf|esm|fair-esm",
 }
 #: Needed by anybody's build, or the thing that everything else has to fit.
