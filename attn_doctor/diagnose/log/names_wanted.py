@@ -15,6 +15,8 @@ from attn_doctor.recipes.data.names import Span
 _Q = r"[`'\"\u2018\u2019]"
 _IMPORTED = when_used(rf"cannot import name {_Q}(?P<name>\w+){_Q} from {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)*)")
 _MODULE = when_used(rf"No module named {_Q}?(?P<module>[A-Za-z]\w*(?:\.\w+)+)")
+#: A line of code that imports a module, or names out of one.
+_IMPORT = when_used(r"\b(?:import|from) (?P<module>[A-Za-z]\w*(?:\.\w+)+)(?: import \(?(?P<name>\w+))?")
 _OF_MODULE = when_used(rf"[Mm]odule {_Q}?(?P<module>[A-Za-z][\w.]*){_Q}? has no attribute {_Q}? ?(?P<name>\w+)")
 _MEMBER = when_used(
     rf"{_Q}?\b(?P<owner>[A-Z]\w+|torch\.[A-Z]\w+){_Q}?(?: object)? has no attribute {_Q}? ?(?P<name>\w+)"
@@ -135,8 +137,8 @@ def _found(message: str, owners: Collection[str], calls: str) -> NameWanted | No
         return NameWanted(match["name"], span)
     if found := _model_type(message, owners, calls):
         return found
-    if (match := _MODULE.search(message)) and (span := names.of_module(match["module"], itself=True)):
-        return NameWanted(match["module"], span)
+    if match := _MODULE.search(message):
+        return _module(match["module"], calls)
     if match := _MISSING.search(message):
         span = names.of_member(match["owner"], match["name"], (*owners, *_spoken_of(calls)))
         without = None if span is None else span.others
@@ -157,6 +159,19 @@ def _found(message: str, owners: Collection[str], calls: str) -> NameWanted | No
     if match and _OF_FLASH.match(match["name"]) and (span := names.of_kernel_class(match["owner"])):
         return NameWanted(f"{match['owner']}.{match['name']}", span, patched=True)
     return None
+
+
+def _module(missed: str, calls: str) -> NameWanted | None:
+    """The module that is missed; or what the last import in the lines of code wants within it, where the table knows
+    that: Python says of `import a.b.c` that it misses `a.b`.
+    """
+    for found in reversed([*_IMPORT.finditer(calls)]):
+        if found["module"] == missed and found["name"] and (span := names.of_name(missed, found["name"])):
+            return NameWanted(f"{missed}.{found['name']}", span)
+        if found["module"].startswith(f"{missed}.") and (span := names.of_module(found["module"], itself=True)):
+            return NameWanted(found["module"], span)
+    span = names.of_module(missed, itself=True)
+    return None if span is None else NameWanted(missed, span)
 
 
 def _spoken_of(calls: str) -> set[str]:
