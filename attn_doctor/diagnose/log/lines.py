@@ -55,6 +55,16 @@ _WRITTEN_BELOW = when_used(
     r"[ ,:=]|(?:with|without|using|what|when|please|attn) "
 )
 _CLOSED = ("'", '"', ")", "]")
+#: A notice and what came later, told in one sentence. What stands behind a colon is the notice's own reason.
+_THEN_RAISED = when_used(
+    r"(?:\bnot (?:been )?(?:installed|available|found|compiled)|[Pp]roceeding without|[Ff]all(?:s|ing)? ?back)\b"
+    r"[^\n]{0,160}?(?:\b(?:[Tt]hen|later|finally|(?:ends|dies|fails|crashes|stops|ended|died|failed|crashed|stopped) with"
+    r"|(?:I|we) (?:then )?get|raises|gives|throws)\b:? |without it\. )[`'\"]?"
+    r"(?=(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception): \S)"
+)
+_RAISES = ("Error: ", "Exception: ")
+#: Characters of a text in which somebody may tell it.
+_TOLD = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,8 @@ def _end(text: str) -> int:
 def _block(text: str, first: int) -> Block:
     lines = text.split("\n")
     lengths = list(map(len, lines))
-    if max(lengths) <= PIECE and not any(mark in text for mark in ("\x1b", "\r", "\\n", _FLAT)):
+    marked = any(mark in text for mark in ("\x1b", "\r", "\\n", _FLAT))
+    if max(lengths) <= PIECE and not marked and not _is_told(text):
         width = broken_at(lines, lengths)
         if not width:
             return Block(range(first, first + len(lines)), lines)
@@ -147,9 +158,24 @@ def _mended(lines: list[str], first: int) -> Iterator[Raw]:
             if len(line) == width:
                 held = (number, line)
                 continue
-        yield number, line
+        yield from ((number, part) for part in _in_turn(line))
     if held:
         yield held
+
+
+def _is_told(text: str) -> bool:
+    """Whether a short text has a notice and an exception in one sentence. Nobody tells anything in a long one."""
+    return len(text) <= _TOLD and any(sign in text for sign in _RAISES) and _THEN_RAISED.search(text) is not None
+
+
+def _in_turn(line: str) -> Iterator[str]:
+    """A notice, and the exception that a person says came after it; the line itself where it is no such sentence."""
+    found = _THEN_RAISED.search(line) if _is_told(line) else None
+    if found is None or any(sign in line[: found.end()] for sign in _RAISES):
+        yield line
+    else:
+        yield line[: found.end()]
+        yield line[found.end() :]
 
 
 def _head(line: str) -> str:

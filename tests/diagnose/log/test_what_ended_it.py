@@ -133,3 +133,22 @@ def test_a_notice_behind_the_message_of_an_exception_is_none_of_its_cause() -> N
 
     assert "xformers-not-installed" not in ids(raised + listed)
     assert "xformers-not-installed" in ids(listed)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "first"),
+    [
+        ("UserWarning: 1Torch was not compiled with flash attention, and it ends with " + MEMORY, "gpu-out-of-memory"),
+        ("flash_attn is not installed, using eager. Then " + MEMORY, "gpu-out-of-memory"),
+        (
+            'It prints "A matching Triton is not available, some optimizations will not be enabled" and then '
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+            "tensors-on-two-devices",
+        ),
+        # Behind a colon stands the notice's own reason.
+        ("A matching Triton is not available: ModuleNotFoundError: No module named 'triton'", "triton-missing"),
+    ],
+)
+def test_a_notice_and_what_came_after_it_in_one_sentence(sentence: str, first: str) -> None:
+    """As people tell it: the exception leads."""
+    assert ids(sentence)[0] == first
