@@ -58,7 +58,7 @@ _CLOSED = ("'", '"', ")", "]")
 #: A notice and what came later, told in one sentence. What stands behind a colon is the notice's own reason.
 _THEN_RAISED = when_used(
     r"(?:\bnot (?:been )?(?:installed|available|found|compiled)|[Pp]roceeding without|[Ff]all(?:s|ing)? ?back)\b"
-    r"[^\n]{0,160}?(?:\b(?:[Tt]hen|later|finally|(?:ends|dies|fails|crashes|stops|ended|died|failed|crashed|stopped) with"
+    r"[^\n]{0,160}?(?:\b(?:[Tt]hen|later|finally|(?:end|die|fail|crashe|stop)s with|(?:end|fail|crash)ed with"
     r"|(?:I|we) (?:then )?get|raises|gives|throws)\b:? |without it\. )[`'\"]?"
     r"(?=(?:[a-z_]\w*\.){0,6}[A-Z]\w*(?:Error|Exception): \S)"
 )

@@ -55,6 +55,10 @@ TRITON = (
     "ModuleNotFoundError: No module named 'triton'"
 )
 
+TWO_DEVICES = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+)
+
 LOGS = [
     (LAUNCHER + PREFILL, "engine-memory-does-not-fit"),
     (LAUNCHER + SHARED, "nccl-call-fails"),
@@ -140,11 +144,7 @@ def test_a_notice_behind_the_message_of_an_exception_is_none_of_its_cause() -> N
     [
         ("UserWarning: 1Torch was not compiled with flash attention, and it ends with " + MEMORY, "gpu-out-of-memory"),
         ("flash_attn is not installed, using eager. Then " + MEMORY, "gpu-out-of-memory"),
-        (
-            'It prints "A matching Triton is not available, some optimizations will not be enabled" and then '
-            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
-            "tensors-on-two-devices",
-        ),
+        ("A matching Triton is not available, and later " + TWO_DEVICES, "tensors-on-two-devices"),
         # Behind a colon stands the notice's own reason.
         ("A matching Triton is not available: ModuleNotFoundError: No module named 'triton'", "triton-missing"),
     ],
