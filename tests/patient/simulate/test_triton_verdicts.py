@@ -1,5 +1,6 @@
 """What becomes of kernels on GPUs that are not there, as the compiler itself says."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -36,12 +37,16 @@ def verdicts(gpus, timeout=60.0, **options):
 
 @pytest.fixture(scope="session")
 def bench(triton):
-    """bench/triton_verdicts.py for an H100 and an RTX 4090: {capability: {case: verdict}}."""
-    command = [sys.executable, str(BENCH), "--gpu", "9.0", "--gpu", "8.9", "--timeout", "60"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=triton.environment())
-    assert done.returncode == 0, done.stderr[-3000:]
-    predicted = json.loads(done.stdout)["predicted"]
-    return {"9.0": predicted["sm_90"], "8.9": predicted["sm_89"]}
+    """What bench/triton_verdicts.py says for a GPU: capability -> {case: verdict}. CI asks it of one."""
+
+    @functools.cache
+    def verdicts(capability):
+        command = [sys.executable, str(BENCH), "--gpu", capability, "--timeout", "60"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=triton.environment())
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout)["predicted"][f"sm_{capability.replace('.', '')}"]
+
+    return verdicts
 
 
 @pytest.mark.parametrize("capability", ["9.0", "8.9"])
@@ -57,7 +62,7 @@ def bench(triton):
 )
 def test_refusals(bench, capability, case, words):
     """What the compiler refuses, it refuses with its own exception and its own text."""
-    verdict = bench[capability][case]
+    verdict = bench(capability)[case]
 
     assert (verdict["outcome"], verdict["exception"]) == ("refuses", COMPILATION_ERROR)
     assert words in verdict["text"]
@@ -77,7 +82,7 @@ def test_refusals(bench, capability, case, words):
 )
 def test_shared_memory(bench, case, capability, required, limit, fits):
     """Shared memory is counted by the compiler and compared with the limit of that GPU."""
-    verdict = bench[capability][case]
+    verdict = bench(capability)[case]
 
     assert (required, limit) == (verdict["shared_memory"], verdict["limit"])
     assert ("compiles" if fits else "exceeds shared memory") == verdict["outcome"]
@@ -88,22 +93,22 @@ def test_shared_memory(bench, case, capability, required, limit, fits):
         )
 
 
-def test_what_compiles_has_registers(bench):
+@pytest.mark.parametrize("capability", ["9.0", "8.9"])
+def test_what_compiles_has_registers(bench, capability):
     """A kernel that compiles down to a cubin has a number of registers, within what a thread can have."""
-    compiled = [verdict for cases in bench.values() for verdict in cases.values() if verdict["outcome"] == "compiles"]
+    compiled = [verdict for verdict in bench(capability).values() if verdict["outcome"] == "compiles"]
 
-    assert len(compiled) > 20
+    assert len(compiled) > 10
     assert all(0 < verdict["registers"] <= 255 for verdict in compiled)
 
 
-def test_one_configuration_that_fits_is_enough(bench):
+@pytest.mark.parametrize("capability", ["9.0", "8.9"])
+def test_one_configuration_that_fits_is_enough(bench, capability):
     """An autotuned kernel fails for shared memory only when none of its configurations fits."""
-    for cases in bench.values():
-        assert (cases["autotuned, one fits"]["outcome"], cases["autotuned, one fits"]["configurations"]) == (
-            "compiles",
-            3,
-        )
-        assert cases["autotuned, none fits"]["outcome"] == "exceeds shared memory"
+    fits, none = (bench(capability)[f"autotuned, {what}"] for what in ("one fits", "none fits"))
+
+    assert (fits["outcome"], fits["configurations"]) == ("compiles", 3)
+    assert none["outcome"] == "exceeds shared memory"
 
 
 def test_a_kernel_that_compiles_for_minutes_costs_one_timeout(triton, tmp_path):
