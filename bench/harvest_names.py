@@ -117,6 +117,9 @@ Release = dict[str, str]
 """Module -> SHA-256 of its file, behind a ~ where it is a stub and the module is compiled."""
 STUB = "~"
 #: The header of torch that every dtype has its row in; the stub of torch._C learnt of some a release late.
+#: Names that a release lacks which is not the last of its number, the only one that is read: a row would say that all
+#: from its first on have them. xformers 0.0.28 has no fmha.BlockDiagonalMask, and its post3 has it again.
+NOT_IN_ALL = {"xformers": {"xformers.ops.fmha": {"BlockDiagonalMask"}}}
 SCALAR_TYPES = "core/ScalarType.h"
 _SCALAR_TYPE = re.compile(r"\b_\(\s*[\w:<>]+\s*,\s*(\w+)\s*\)")
 
@@ -231,6 +234,7 @@ def write(folder: Path, target: Path, only: list[str]) -> None:
         # Of a major release the last is read: what that has, the first may not have had yet.
         brought = every if package.parts == 1 else spelled
         rows = rows_of(looked_at, spelled, ever, Around(looked_at) if package.around else None, brought)
+        leave_out(rows, NOT_IN_ALL.get(package.root, {}))
         packages[package.root] = {"distribution": package.distribution, "releases": every, "names": rows}
         if package.around:
             packages[package.root]["around"] = True
@@ -244,6 +248,14 @@ def write(folder: Path, target: Path, only: list[str]) -> None:
 def _as_kept(known: dict[str, Names | None], digest: str) -> Names:
     names = known[digest.lstrip(STUB)] or {"unreadable": True}
     return {**names, "stub": True} if digest.startswith(STUB) else names
+
+
+def leave_out(rows: list[dict[str, Any]], names: dict[str, set[str]]) -> None:
+    """Takes names (module -> names) out of the rows."""
+    for row in rows:
+        for module in set(row["in"]) & set(names):
+            row["in"][module] = " ".join(name for name in row["in"][module].split() if name not in names[module])
+        row["in"] = {module: kept for module, kept in row["in"].items() if kept}
 
 
 def count(row: dict[str, Any]) -> int:

@@ -78,6 +78,14 @@ def test_nothing_is_said_of_a_name_that_came_again(tmp_path: Path) -> None:
     assert rows_of(looked_at(tmp_path, files), ["0.0", "0.1", "0.2"], {}) == []
 
 
+def test_what_a_release_between_lacks_is_in_no_row() -> None:
+    """Of each number the last release alone is read."""
+    rows = [{"in": {"a.b": "Mask Kernel", "a.c": "Mask"}}, {"in": {"a.b": "Mask"}}]
+    harvest_names.leave_out(rows, {"a.b": {"Mask"}})
+
+    assert [row["in"] for row in rows] == [{"a.b": "Kernel", "a.c": "Mask"}, {}]
+
+
 def test_a_base_of_another_package_may_have_it(tmp_path: Path) -> None:
     """A field that left is not listed where the base in another package has had it."""
     head = "from dataclasses import dataclass\nfrom other import Arguments\n@dataclass\nclass RunConfig(Arguments):\n"
