@@ -111,13 +111,13 @@ def _end(text: str) -> int:
 def _block(text: str, first: int) -> Block:
     lines = text.split("\n")
     lengths = list(map(len, lines))
-    marked = any(mark in text for mark in ("\x1b", "\r", "\\n", _FLAT))
-    if max(lengths) <= PIECE and not marked and not _is_told(text):
+    told = _is_told(text)
+    if max(lengths) <= PIECE and not told and not any(mark in text for mark in ("\x1b", "\r", "\\n", _FLAT)):
         width = broken_at(lines, lengths)
         if not width:
             return Block(range(first, first + len(lines)), lines)
     numbers, texts = [], []
-    for number, text in _mended(lines, first):
+    for number, text in _mended(lines, first, told=told):
         numbers.append(number)
         texts.append(text)
     return Block(numbers, texts)
@@ -129,7 +129,7 @@ def _sized(chunks: Iterable[str]) -> Iterator[str]:
             yield chunk[at : at + _CHUNK]
 
 
-def _mended(lines: list[str], first: int) -> Iterator[Raw]:
+def _mended(lines: list[str], first: int, *, told: bool) -> Iterator[Raw]:
     lines = [ANSI.sub("", line) if "\x1b" in line else line for line in lines]
     width = broken_at(lines, [len(line) - line.endswith("\r") for line in lines])
     held: Raw | None = None
@@ -158,7 +158,7 @@ def _mended(lines: list[str], first: int) -> Iterator[Raw]:
             if len(line) == width:
                 held = (number, line)
                 continue
-        yield from ((number, part) for part in _in_turn(line))
+        yield from ((number, part) for part in (_in_turn(line) if told else (line,)))
     if held:
         yield held
 
@@ -170,7 +170,7 @@ def _is_told(text: str) -> bool:
 
 def _in_turn(line: str) -> Iterator[str]:
     """A notice, and the exception that a person says came after it; the line itself where it is no such sentence."""
-    found = _THEN_RAISED.search(line) if _is_told(line) else None
+    found = _THEN_RAISED.search(line)
     if found is None or any(sign in line[: found.end()] for sign in _RAISES):
         yield line
     else:
