@@ -145,9 +145,15 @@ class TestSecondOpinion:
         assert "unsafe" in stream.getvalue()
 
     def test_words_that_agree_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        says(monkeypatch, ("gpu-before-ampere", 0.5), ("nvcc-missing", 0.2), (FAMILY, -0.9))
+        says(monkeypatch, ("gpu-before-ampere", 0.5), ("nvcc-missing", 0.2), (FAMILY, -0.6))
 
         assert possible(CUT) == []
+
+    def test_a_family_that_is_among_the_nearest_and_far_from_the_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where all are far, to be the third says nothing."""
+        says(monkeypatch, ("gpu-before-ampere", -0.75), ("nvcc-missing", -0.8), (FAMILY, -0.9))
+
+        assert possible(CUT) == [FAMILY]
         assert ids(CUT) == [FAMILY]
 
     @pytest.mark.parametrize(
@@ -248,6 +254,30 @@ class TestSecondOpinion:
         says(monkeypatch, ("nvcc-missing", 0.9))
 
         assert (ids(text), possible(text)) == (before, [])
+
+    def test_a_cause_that_is_proven_and_far_from_the_words_is_possible(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of those that were known to be true or not, one of five was not; what to do about it stays shown."""
+        cause = "flash-attn-not-installed"
+        text = "ModuleNotFoundError: No module named 'flash_attn'"
+        says(monkeypatch, ("nvcc-missing", -0.3), (cause, -0.69))
+        assert possible(text) == []
+
+        says(monkeypatch, ("nvcc-missing", -0.3), (cause, -0.71))
+        assert possible(text) == [cause]
+        shown = told(text)[1]
+        assert f"[error] {cause}  the text:1  possible" in shown
+        assert "  if so   " in shown
+        says(monkeypatch, (cause, -0.8), ("nvcc-missing", -0.9))  # nothing is nearer
+        assert possible(text) == []
+
+    def test_the_name_of_a_function_is_no_word(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It names the build that a file is of, which no word of another case does."""
+        symbol = "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+        text = f"ImportError: /env/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: {symbol}"
+        before = ids(text)[0]
+        says(monkeypatch, ("nvcc-missing", -0.3), (before, -0.9))
+
+        assert (ids(text)[0], possible(text)) == (before, [])
 
     def test_a_cause_that_is_likely_is_possible_where_the_words_are_not_of_it(
         self, monkeypatch: pytest.MonkeyPatch
