@@ -33,6 +33,8 @@ _XFORMERS_LEFT_OUT = when_used(
 )
 #: What may follow from that all the same.
 _OF_XFORMERS = when_used(r"(?i)xformers|memory[ _-]?efficient|out ?of ?memory|\ballocat")
+#: Frames of a package that is being built: what its setup warns of first is mostly why it stops.
+_OF_A_BUILD = when_used(r"setup\.py\b|pip-setuptools-caller|[/\\]build_meta\.py")
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 
 
@@ -146,8 +148,9 @@ def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
 def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
     """The same; what a program printed of a thing with which it goes on is never what an exception after it is about,
     whatever of that is known. So is a warning before an exception of one known cause, of memory or of the ranks'
-    connection, and a harmless notice wherever it stands: processes that write into one log do so in any order. An
-    exception that names the thing, and of which no more is known, is the notice's own.
+    connection, or before one of which nothing is known and that does not name its package; and a harmless notice
+    wherever it stands: processes that write into one log do so in any order. An exception that names the thing, and of
+    which no more is known, is the notice's own.
     """
     ended = [one for one in weighed if one.failed]
     known: dict[str, int] = {}
@@ -156,6 +159,17 @@ def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
         of_itself = family is not None and family.about in _OF_ITSELF and one.says_failed and not one.follows
         if of_itself or (family is None and one.failed and one.proven):
             known[one.log] = max(known.get(one.log, 0), one.match.unit.first)
+
+    def is_before_what_nobody_knows(notice: Weighed) -> bool:
+        return any(
+            one.log == notice.log
+            and notice.match.unit.last < one.match.unit.first
+            and one.match.unit.exception
+            and one.match.recipe.is_of_a_grammar
+            and notice.match.recipe.library not in one.match.unit.text.lower()
+            and not _OF_A_BUILD.search(one.match.unit.text)
+            for one in ended
+        )
 
     def is_before_an_end(notice: Weighed) -> bool:
         return notice.is_of_what_goes_on and any(
@@ -167,7 +181,8 @@ def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
 
     return [
         replace(one, severity=Severity.INFO, beside=True)
-        if is_before_an_end(one) or (_warns(one) and one.match.unit.last < known.get(one.log, 0))
+        if is_before_an_end(one)
+        or (_warns(one) and (one.match.unit.last < known.get(one.log, 0) or is_before_what_nobody_knows(one)))
         else one
         for one in weighed
     ]

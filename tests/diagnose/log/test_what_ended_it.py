@@ -127,6 +127,29 @@ def test_a_warning_does_not_stand_before_a_module_that_is_missing() -> None:
     assert ids(warning + goes_on)[0] == "xformers-torch-mismatch"
 
 
+WARNING_OF_TORCH = (
+    "/e/torch/nn/attention/flex_attention.py:2481: UserWarning: flex_attention called without torch.compile() - "
+    "this will use an unfused implementation that materializes the full scores matrix instead of generating a fused "
+    "kernel.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("raised", "first"),
+    [
+        # whose message nothing is known of, in another package
+        ('  File "/e/natten/checks.py", line 66, in check\nValueError: The window is larger than this 19th map', False),
+        # in a build, what its setup warns of is why it stops; and a message that names the package may be its own
+        ('  File "/b/setup.py", line 111, in <module>\nNameError: name \'bare_version\' is not defined', True),
+        ('  File "/e/torch/nn/own.py", line 66, in check\nValueError: The window is larger than this 19th map', True),
+    ],
+)
+def test_a_warning_of_one_package_does_not_stand_before_an_unknown_message_of_another(raised: str, first: bool) -> None:
+    found = ids(WARNING_OF_TORCH + "Traceback (most recent call last):\n" + raised)
+    assert (found[0] == "flex-attention-not-compiled") is first
+    assert "flex-attention-not-compiled" in found
+
+
 def test_a_notice_behind_the_message_of_an_exception_is_none_of_its_cause() -> None:
     """Programs list there what else they did not find; alone it is told as before."""
     raised = (
