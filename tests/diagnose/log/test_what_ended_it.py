@@ -140,7 +140,7 @@ WARNING_OF_TORCH = (
         # whose message nothing is known of, in another package
         ('  File "/e/natten/checks.py", line 66, in check\nValueError: The window is larger than this 19th map', False),
         # in a build, what its setup warns of is why it stops; and a message that names the package may be its own
-        ('  File "/b/setup.py", line 111, in <module>\nNameError: name \'bare_version\' is not defined', True),
+        ("  File \"/b/setup.py\", line 111, in <module>\nNameError: name 'bare_version' is not defined", True),
         ('  File "/e/torch/nn/own.py", line 66, in check\nValueError: The window is larger than this 19th map', True),
     ],
 )
