@@ -93,13 +93,13 @@ FIRST = [
         "attention-it-has",
     ),
     ("ValueError: BertModel does not support an attention implementation through torch.nn.functional", "eager-alone"),
-    ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-8"),
+    ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-10"),
     ("NVIDIA GeForce GTX 1070\n" + SAGE, "without-triton-before-volta"),
     ("NVIDIA GeForce RTX 4090\n" + SAGE, "another-triton"),
     (WINDOWS + "'sm_120' is not a recognized processor for this target (ignoring processor)", "newer-triton-windows"),
     ("'sm_120' is not a recognized processor for this target (ignoring processor)", "newer-torch"),
     (HIP, "check-1"),
-    (HIP.replace("/hip/", "/cuda/"), "check-2"),
+    (HIP.replace("/hip/", "/cuda/"), "check-4"),
     (WINDOWS + "pytorch version: 2.8.0+cu128\n" + TRITON, "triton-windows-of-this-torch"),
     (WINDOWS + TRITON, "triton-on-windows"),
     (WINDOWS + "- **PyTorch Version:** 2.8.0+cu128\n" + TRITON, "triton-windows-of-this-torch"),
@@ -114,7 +114,7 @@ FIRST = [
     ("RuntimeError: cuDNN Frontend error: No execution plans support the graph.", "without-cudnn-sdpa"),
     (
         "ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. Found inputs on npu device.",
-        "check-8",
+        "check-9",
     ),
     (MAC + "AssertionError: Torch not compiled with CUDA enabled", "mps-on-a-mac"),
     (XPU + "AssertionError: Torch not compiled with CUDA enabled", "xpu-of-intel"),
@@ -160,7 +160,7 @@ FIRST = [
     ),
     (
         "  #0 0x00007ff941fb mlir::x (H:\\C\\Lib\\site-packages\\triton\\_C\\libtriton.pyd+0x3e5d9e5)",
-        "check-2",
+        "check-3",
     ),
     (
         "$ uv pip install flash-attn\n  × Failed to build `flash-attn==2.6.1`\nNo module named 'torch'",

@@ -128,9 +128,8 @@ def test_a_warning_does_not_stand_before_a_module_that_is_missing() -> None:
 
 
 WARNING_OF_TORCH = (
-    "/e/torch/nn/attention/flex_attention.py:2481: UserWarning: flex_attention called without torch.compile() - "
-    "this will use an unfused implementation that materializes the full scores matrix instead of generating a fused "
-    "kernel.\n"
+    "/e/torch/nn/modules/activation.py:1160: UserWarning: Converting mask without torch.bool dtype to bool; this will "
+    "negatively affect performance. Prefer to use a boolean mask directly.\n"
 )
 
 
@@ -146,8 +145,8 @@ WARNING_OF_TORCH = (
 )
 def test_a_warning_of_one_package_does_not_stand_before_an_unknown_message_of_another(raised: str, first: bool) -> None:
     found = ids(WARNING_OF_TORCH + "Traceback (most recent call last):\n" + raised)
-    assert (found[0] == "flex-attention-not-compiled") is first
-    assert "flex-attention-not-compiled" in found
+    assert (found[0] == "mha-fast-path-float-mask") is first
+    assert "mha-fast-path-float-mask" in found
 
 
 def test_a_notice_behind_the_message_of_an_exception_is_none_of_its_cause() -> None:
