@@ -9,7 +9,7 @@ to where nothing matches at all. A family whose messages are certain (what Pytho
 stated, unless a cause is likelier, and so does a notice of a program that goes on; so do a crash in native code, and
 wrong results that somebody complains of beside notices: there the words are those of what stands around. Where the text
 proves one cause the model's first has no say: there it was more often wrong than right. But what proves it is one line,
-and where the words of all lines are far from the cause it was true for four of five, as for two of three families among
+and where the words of all lines are far from the cause it was true for six of seven, as for two of three families among
 the first three: these are possible too, and stand first (not where the line names a C++ function, which is no word).
 What is less near is shown beside the answer as something to look at, never as a finding. A log without an error line in
 which somebody complains is near to something as one with it is. That a family's own long text stood in the message was

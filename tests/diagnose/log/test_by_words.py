@@ -256,7 +256,7 @@ class TestSecondOpinion:
         assert (ids(text), possible(text)) == (before, [])
 
     def test_a_cause_that_is_proven_and_far_from_the_words_is_possible(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of those that were known to be true or not, one of five was not; what to do about it stays shown."""
+        """One of seven such was wrong in unread reports; what to do about it stays shown."""
         cause = "flash-attn-not-installed"
         text = "ModuleNotFoundError: No module named 'flash_attn'"
         says(monkeypatch, ("nvcc-missing", -0.3), (cause, -0.69))
