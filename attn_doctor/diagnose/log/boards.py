@@ -1,5 +1,5 @@
-"""Tells that a log is of a Jetson where no line says so: by NVIDIA's own torch for one, or by CUDA 10 on arm64,
-which only these boards had.
+"""Tells that a log is of a Jetson where no line says so: by NVIDIA's own torch for one, by the file that tells which
+Linux for Tegra it is, or by CUDA 10 on arm64, which only these boards had.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ _WHEEL = when_used(
     r"\btorch-\d\.\d{1,2}\.\d{1,2}(?:(?:a\d)?\+(?:[0-9a-f]{6,10}\.)?nv\d\d\.\d\d)?-cp3\d{1,2}-cp3\d{1,2}m?-linux_aarch64\.whl"
 )
 _CUDA_10 = when_used(r"\blib(?:cudart\.so\.10\.\d|cublas\.so\.10)\b")
+#: The first line of /etc/nv_tegra_release, or its name.
+_RELEASE = when_used(r"/etc/nv_tegra_release\b|^\s*# R\d\d \(release\), REVISION: \d")
 _NOT_FOR_THIS = when_used(r"not a supported wheel|current platform")
 
 
@@ -22,6 +24,8 @@ def told_in(text: str) -> Iterator[tuple[str, str]]:
     """What a line tells of the board that it may be of."""
     if "linux_aarch64.whl" in text and _WHEEL.search(text):
         yield (_REFUSED if _NOT_FOR_THIS.search(text) else _MADE_FOR), "Jetson"
+    if ("nv_tegra" in text or "(release), REVISION" in text) and _RELEASE.search(text):
+        yield _MADE_FOR, "Jetson"
     if ".so.10" in text and _CUDA_10.search(text):
         yield _OF_CUDA_10, "Jetson"
 
