@@ -104,14 +104,14 @@ def with_second_opinion(
 
 
 def _agree(ranked: Sequence[words.Ranked], leading: Weighed) -> bool:
-    """Whether the words are near to what leads, and near to hardly anything else where it is not proven."""
+    """Whether the words are near to what leads and it is among the first; one of both is enough for a proven cause."""
     led = leading.match.recipe
+    is_proven = led.family is None and leading.proven
     place, score = next(((at, one.score) for at, one in enumerate(ranked) if one.id == led.id), (len(ranked), None))
     if score is None:
-        return led.family is None and leading.proven  # of that the model knows nothing
-    if led.family is None and leading.proven:
-        return place < _AGREED_ON_A_CAUSE or score >= _NEAR
-    return place < (_AGREED if led.family else _AGREED_ON_A_CAUSE) and score >= _NEAR
+        return is_proven  # of that the model knows nothing
+    first, near = place < (_AGREED if led.family else _AGREED_ON_A_CAUSE), score >= _NEAR
+    return first or near if is_proven else first and near
 
 
 def _text_of(leading: Weighed, kept: list[Weighed], logs: Sequence[Scanned]) -> tuple[str, list[Weighed]]:
