@@ -134,7 +134,7 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     done = next((fact for fact in finding.evidence if str(fact.name) == "log.work_done"), None)
     if done is not None:
         blocks.append(_Block(lines=_row("after", phrases.evidence(done), console)))
-    because = [phrases.evidence(fact) for fact in finding.evidence if fact is not done]
+    because = [phrases.evidence(one) for one in finding.evidence if one is not done and not phrases.is_of_the_line(one)]
     if because:
         blocks.append(_Block(lines=_row("because", "; ".join(because), console), least=0, urgency=5))
     remedies = _shown(finding)

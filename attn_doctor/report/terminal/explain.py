@@ -57,9 +57,9 @@ def write(report: Report, stream: IO[str], *, verbose: bool) -> None:
     if verbose:
         console.print(
             say(
-                "looked for the texts of {number} recipes: {ids}",
+                "looked for the texts of {number} recipes; `{command}` lists them",
                 number=len(report.looked_for),
-                ids=", ".join(report.looked_for),
+                command=as_typed("attn-doctor recipes list"),
             )
         )
         console.print()
@@ -150,7 +150,7 @@ def _judged_by(report: Report) -> str:
 def _asked(question: OpenQuestion) -> str:
     if not question.undecided:
         return say(
-            "open: the text alone does not prove {recipe}; its `why` and `note` above say what would.",
+            "open: the text alone does not prove {recipe}; its page says what would.",
             recipe=question.recipe,
         )
     facts = list(dict.fromkeys(str(fact.name) for fact in question.undecided))

@@ -206,6 +206,11 @@ def evidence(fact: Fact) -> str:
     )
 
 
+def is_of_the_line(fact: Fact) -> bool:
+    """It was read in the log and has no words of its own: the quoted line tells a reader more than the fact's name."""
+    return fact.name.kind == "log" and str(fact.name) not in _IN_WORDS
+
+
 def _listed(fact: Fact) -> str | None:
     """A phrase for the number in a listing; `listed.gpu` means nothing to a reader."""
     if fact.name.kind != "listed":
