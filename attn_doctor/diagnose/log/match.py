@@ -280,9 +280,14 @@ def _is_for_strangers(recipe: Recipe, unit: Unit) -> bool:
 def _unbroken(unit: Unit) -> str | None:
     """The message with its lines joined, if it seems to be broken between words to fit a width."""
     lines = unit.lines[unit.message_at : unit.message_at + _MOST_BROKEN]
-    if len(lines) < 2 or all(len(line.text) < _WIDE for line in lines[:-1]):
+    if not any(_is_broken(line.text) for line in lines[:-1]):
         return None
     text = lines[0].text
     for before, line in pairwise(lines):
-        text += (" " + line.text.strip()) if len(before.text) >= _WIDE else "\n" + line.text
+        text += (" " + line.text.strip()) if _is_broken(before.text) else "\n" + line.text
     return text
+
+
+def _is_broken(text: str) -> bool:
+    """As wide as a box that breaks lines, or without the name that it announces."""
+    return len(text) >= _WIDE or text.rstrip().endswith("undefined symbol:")

@@ -235,6 +235,13 @@ def test_a_title_that_a_website_broke_is_one_line_again(dots: str) -> None:
     assert _first(text, FactSet()) == "model-code-of-older-transformers"
 
 
+def test_a_symbol_on_the_line_below_is_read() -> None:
+    """A person broke the line before the name that it announces, narrow as it is."""
+    told = "ImportError: /e/vllm/_C.abi3.so: undefined symbol:\n    _ZN3c1013MessageLoggerC1ENS_14SourceLocationEib"
+
+    assert _first(told, FactSet()) == "extension-built-for-other-torch"
+
+
 def test_underscores_that_markdown_took_are_there_again() -> None:
     text = "TypeError: Seq2SeqTrainingArguments.init() got an unexpected keyword argument ‘evaluation_strategy’"
     assert _first(text, FactSet()) == "name-of-another-release"
