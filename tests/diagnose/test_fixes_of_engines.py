@@ -57,7 +57,7 @@ FIRST = [
         "ValueError: Selected backend FLASHINFER is not valid. Reason: ['compute capability not supported']",
         "--attention-backend",
     ),
-    ("NotImplementedError: FlashMLA V1 with FP8 KV cache not yet supported", "quantized"),
+    ("NotImplementedError: FlashMLA V1 with FP8 KV cache not yet supported", "Latent"),
     (
         "/e/lib/python3.12/site-packages/vllm/_C.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
         "engine-in-one-set",

@@ -265,7 +265,7 @@ def test_whose_compiled_file(log: str, first: str) -> None:
             "toolkit-on-windows",
         ),
         (WINDOWS + "ERROR: Failed building wheel for flash-attn", "ready-wheel-on-windows"),
-        ("ERROR: Failed building wheel for natten", "see-the-error"),
+        ("ERROR: Failed building wheel for natten", "wheel-of-natten"),
     ],
 )
 def test_builds_on_windows(log: str, first: str) -> None:
