@@ -18,6 +18,8 @@ _OVERLAP = 300
 #: The part of a piece that does not overlap the one before.
 STEP = PIECE - _OVERLAP
 _CHUNK = 2 << 20
+#: Lines of a text that is a comment as a whole: a title alone may begin with the same mark.
+_FEWEST_COMMENTED = 3
 #: Lines at the end of a block that are examined with the next one.
 _KEPT = 6
 _WIDTHS = range(70, 321)
@@ -109,7 +111,7 @@ def _end(text: str) -> int:
 
 
 def _block(text: str, first: int) -> Block:
-    lines = text.split("\n")
+    lines = _without_comment_marks(text.split("\n"))
     lengths = list(map(len, lines))
     told = _is_told(text)
     if max(lengths) <= PIECE and not told and not any(mark in text for mark in ("\x1b", "\r", "\\n", _FLAT)):
@@ -121,6 +123,17 @@ def _block(text: str, first: int) -> Block:
         numbers.append(number)
         texts.append(text)
     return Block(numbers, texts)
+
+
+def _without_comment_marks(lines: list[str]) -> list[str]:
+    """The lines, without the mark where each is a comment: a log that somebody kept in a script, in which a frame's
+    line of code would else be taken for a comment of its own.
+    """
+    if not lines[0].startswith("#") or len(lines) < _FEWEST_COMMENTED:
+        return lines
+    if not all(line.startswith("#") or not line.strip() for line in lines):
+        return lines
+    return [line[1:].removeprefix(" ") for line in lines]
 
 
 def _sized(chunks: Iterable[str]) -> Iterator[str]:
