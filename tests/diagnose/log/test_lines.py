@@ -156,7 +156,10 @@ def test_traceback_pasted_as_one_line() -> None:
 
 def test_a_text_that_is_a_comment_as_a_whole_loses_its_marks() -> None:
     """A log that somebody kept in a script; with one line of code among it, it is that script."""
-    log = '# Traceback (most recent call last):\n#   File "/e/torch/nn/a.py", line 3, in f\n#     assert x\n# ValueError: y'
+    log = (
+        '# Traceback (most recent call last):\n#   File "/e/torch/nn/a.py", line 3, in f\n'
+        "#     assert x\n# ValueError: y"
+    )
 
     assert [text for _, text in read(log)] == [line.removeprefix("# ") for line in log.splitlines()]
     assert [text for _, text in read(log + "\nimport torch")] == [*log.splitlines(), "import torch"]
