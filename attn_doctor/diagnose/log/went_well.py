@@ -105,7 +105,8 @@ def _good_end(text: str) -> _End | None:
     found: _End | None = None
     for number, line in enumerate(lines, start=1):
         certain = _DONE.search(line[:1000]) is not None
-        if certain or _DONE_OR_SO.search(line[:1000]):
+        # A step that ends in an error on its own line is no work that was done.
+        if (certain or _DONE_OR_SO.search(line[:1000])) and not _WRONG.search(line[:1000]):
             found = _End(number, line.strip(), certain or (found is not None and found.certain))
     if found is None or any(map(_WRONG.search, (line[:1000] for line in lines[found.line :]))):
         return None

@@ -54,6 +54,12 @@ def test_what_fails_behind_it_and_a_complaint_are_none(end: str) -> None:
     assert ("flash-attn-not-installed", Severity.ERROR) in found(CAUGHT + end)
 
 
+@pytest.mark.parametrize("said", ["RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "Killed"])
+def test_a_step_that_ends_in_an_error_is_no_work_done(said: str) -> None:
+    """A loss stands before it on the same line."""
+    assert found(f"{CAUGHT}step 3 loss=2.1 {said}")[0][1] is Severity.ERROR
+
+
 def test_a_node_without_its_package() -> None:
     """A prompt that was executed shows that what was only printed was none of its troubles."""
     assert found(NODE)[0] == ("sageattention-not-installed", Severity.ERROR)
