@@ -50,7 +50,10 @@ PACKAGES = {
     "natten": "sdist",
     "megatron-core": "sdist", "torch": "mac", "triton": "wheel", "bitsandbytes": "wheel",
 }  # fmt: skip
-LARGEST = 400_000_000
+#: Bytes of a file that is fetched.
+LARGEST = 50_000_000
+#: Of these there is no sdist, and no wheel that is so small: torch's smallest is that of the Mac.
+LARGER = {"torch": 400_000_000, "triton": 400_000_000, "bitsandbytes": 150_000_000, "lmdeploy": 150_000_000}
 
 _SOURCES = (".py", ".cpp", ".cc", ".cu", ".cuh", ".h", ".hpp", ".pyi", ".so")
 _SUBJECT = re.compile(
@@ -296,9 +299,12 @@ def _scanner() -> Scanner:
 
 
 def answers(text: str) -> list[str]:
-    """The findings that `explain` gives to a text, where nothing else is known."""
+    """The findings that `explain` gives to a text, where nothing else is known; without the family that says of any
+    exception that it is not known, the last by its rank.
+    """
     found = explain([_scanner().scan("the text", [text])], FactSet()).diagnosis.findings
-    return [f"{one.id} (family)" if one.family else one.id for one in found]
+    last = max(families(), key=lambda one: one.rank).id
+    return [f"{one.id} (family)" if one.family else one.id for one in found if one.id != last]
 
 
 def main() -> None:
@@ -316,7 +322,8 @@ def main() -> None:
             for version in minors(package, asked.newest):
                 if not (asked.folder / f"{package}-{version}.jsonl").exists():
                     with tempfile.TemporaryDirectory(prefix="harvest-", dir=asked.folder) as scratch:
-                        files = fetch(package, version, Path(scratch), PACKAGES[package], _SOURCES, LARGEST)
+                        most = LARGER.get(package, LARGEST)
+                        files = fetch(package, version, Path(scratch), PACKAGES[package], _SOURCES, most)
                         keep(asked.folder, package, version, read(package, version, files))
     elif asked.what == "read":
         for named in asked.names:

@@ -102,6 +102,7 @@ def test_a_folder_is_read_and_listed(
     (source / "a.py").write_text(
         "raise RuntimeError('FlashAttention only supports Ampere GPUs or newer.')\n"
         "raise ValueError('my dtype, my rules')\n"
+        "raise RuntimeError('the quorx kernel wants its dtype in bfloat16')\n"
     )
     harvest = tmp_path / "harvest"
     monkeypatch.setattr("sys.argv", ["harvest", "read", str(harvest), f"made={source}"])
@@ -113,5 +114,6 @@ def test_a_folder_is_read_and_listed(
 
     shown = capsys.readouterr()
     assert "my dtype, my rules" in shown.out
+    assert "the quorx kernel" in shown.out  # the family of any exception says that it is not known
     assert "Ampere" not in shown.out
-    assert "1 of 2 are caught" in shown.err
+    assert "1 of 3 are caught" in shown.err

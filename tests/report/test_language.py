@@ -30,6 +30,7 @@ from attn_doctor.recipes.data.programs import ways
 from attn_doctor.report import language, picker
 from attn_doctor.report.language import catalogue, translated
 from attn_doctor.report.renderer import CHECK, TRACE, Kind, Manner, Media
+from attn_doctor.report.terminal import recipe as recipe_page
 from attn_doctor.report.words.cells import cells, cut, padded, spans, wrapped
 from tests.report.traced import REPORT
 
@@ -307,3 +308,12 @@ class TestFindings:
     def test_another_release_s_words_stay(self) -> None:
         assert self.chinese("driver-too-old", "Some other words") == "Some other words"
         assert self.chinese("no-such-recipe", "Some words") == "Some words"
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_recipe_of_its_own_shows_where_a_node_would_be_named() -> None:
+    """`explain ID` knows no node: an ellipsis stands for what one would say."""
+    stream = io.StringIO()
+    recipe_page.write(next(one for one in shelf.bundled() if one.id == "nvcc-too-old"), stream)
+
+    assert "…，位于 …" in stream.getvalue()

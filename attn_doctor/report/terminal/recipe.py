@@ -9,6 +9,7 @@ from rich.text import Text
 
 from attn_doctor.diagnose.log.causes import from_words_alone
 from attn_doctor.model import recipe_pages
+from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.build import TEMPLATE
 from attn_doctor.recipes.recipe import Recipe
 from attn_doctor.report.language import say, speaks_chinese
@@ -19,7 +20,8 @@ from attn_doctor.report.terminal.report import Writer
 def write(recipe: Recipe, stream: IO[str]) -> None:
     """Writes the whole recipe, independent of a node."""
     console = ReportConsole(stream)
-    finding = from_words_alone(recipe)
+    # What a node would say there is not known.
+    finding = replace(from_words_alone(recipe), what=TEMPLATE.sub("…", recipe.what))
     if speaks_chinese():
         from attn_doctor.report.language import translated
 
@@ -38,9 +40,7 @@ def write(recipe: Recipe, stream: IO[str]) -> None:
     )
     console.print(Text(head, style="bold"))
     out = Writer(console, verbose=True)
-    # What a node would say there is not known.
-    what = finding.what if speaks_chinese() else TEMPLATE.sub("…", recipe.what)
-    out.written(finding, what=what if recipe.family is None else "")
+    out.written(finding, what=finding.what if recipe.family is None else "")
     if page := recipe_pages.address(recipe) or _in_checkout(recipe):
         out.page(page)
 
