@@ -298,13 +298,16 @@ def _scanner() -> Scanner:
     return Scanner(Patterns((*bundled(), *families())))
 
 
+@cache
+def _last_resort() -> str:
+    """The family that says of any exception that it is not known: the last by its rank."""
+    return max(families(), key=lambda one: one.rank).id
+
+
 def answers(text: str) -> list[str]:
-    """The findings that `explain` gives to a text, where nothing else is known; without the family that says of any
-    exception that it is not known, the last by its rank.
-    """
+    """The findings that `explain` gives to a text, where nothing else is known; without the last resort."""
     found = explain([_scanner().scan("the text", [text])], FactSet()).diagnosis.findings
-    last = max(families(), key=lambda one: one.rank).id
-    return [f"{one.id} (family)" if one.family else one.id for one in found if one.id != last]
+    return [f"{one.id} (family)" if one.family else one.id for one in found if one.id != _last_resort()]
 
 
 def main() -> None:

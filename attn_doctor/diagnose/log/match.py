@@ -278,7 +278,7 @@ def _is_for_strangers(recipe: Recipe, unit: Unit) -> bool:
 
 
 def _unbroken(unit: Unit) -> str | None:
-    """The message with its lines joined, if it seems to be broken between words to fit a width."""
+    """The message with its lines joined, if it seems broken to fit a width, or before a name that it announces."""
     lines = unit.lines[unit.message_at : unit.message_at + _MOST_BROKEN]
     if not any(_is_broken(line.text) for line in lines[:-1]):
         return None
