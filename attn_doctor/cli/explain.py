@@ -18,7 +18,6 @@ from attn_doctor.model.exit_status import Status
 from attn_doctor.model.findings import Severity
 from attn_doctor.report import picker, recipes_json
 from attn_doctor.report.renderer import EXPLAIN, Manner
-from attn_doctor.report.terminal import recipe as recipe_page
 from attn_doctor.workflows.explain import ExplainRequest
 from attn_doctor.workflows.explain import explain as explain_logs
 
@@ -78,6 +77,8 @@ def explain(
         if json_:
             sys.stdout.write(recipes_json.dumps((what.recipe,)))
         else:
+            from attn_doctor.report.terminal import recipe as recipe_page  # rich, which --json does without
+
             recipe_page.write(what.recipe, sys.stdout)
         return Status.HEALTHY
     request = ExplainRequest(

@@ -6,12 +6,15 @@ An invalid table raises KeyError, TypeError or ValueError; shelf.py then gets th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Safety, Severity
 from attn_doctor.model.remedies import Action, Advise, action_from
+from attn_doctor.recipes.later import Later
 from attn_doctor.recipes.recipe import (
     Affected,
     AnyOf,
@@ -30,6 +33,8 @@ from attn_doctor.recipes.recipe import (
 )
 from attn_doctor.recipes.where_possible import elsewhere
 
+T = TypeVar("T")
+
 #: `{gpu.name}` in a recipe's texts.
 TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
 
@@ -37,8 +42,14 @@ TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
 TO_FILL_IN = "FILL IN:"
 
 
-def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str) -> Recipe:
-    """Makes one recipe from its table."""
+#: Keys of a table that no recipe needs but those that are told: the wheel keeps them in a file of their own.
+Details = Callable[[], dict[str, Any]]
+
+
+def build(
+    table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str, details: Details | None = None
+) -> Recipe:
+    """Makes one recipe from its table. `details` reads its remedies and cases, where the table is without them."""
     when = tuple(_condition(item) for item in table.get("when", ()))
     reached = tuple(_condition(item) for item in table.get("reached", ()))
     reached_severity = table.get("severity_when_reached")
@@ -69,16 +80,18 @@ def build(table: dict[str, Any], *, library: str, origin: str, file: Path, sha25
         reached=reached,
         references=tuple((item["kind"], item["url"]) for item in table["reference"]),
         logs=tuple(_log(item) for item in table.get("log", ())),
-        remedies=tuple(remedy(item) for item in table.get("remedy", ())),
-        case_tables=tuple(table["case"]),
+        remedies=_later(table, details, lambda whole: tuple(map(remedy, whole.get("remedy", ())))),
+        case_tables=_later(table, details, lambda whole: tuple(whole["case"])),
         origin=origin,
         file=file,
         sha256=sha256,
     )
 
 
-def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str) -> Recipe:
-    """Makes a family from its table: a recipe recognized only in logs, with checks as remedies."""
+def build_family(
+    table: dict[str, Any], *, library: str, origin: str, file: Path, sha256: str, details: Details | None = None
+) -> Recipe:
+    """Makes a family from its table: a recipe recognized only in logs, with checks as remedies; `details` as above."""
     return Recipe(
         id=table["id"],
         library=library,
@@ -106,8 +119,10 @@ def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path
         reached=(),
         references=tuple(("web", url) for url in table.get("references", ())),
         logs=tuple(_log(item) for item in table["log"]),
-        remedies=tuple(_check(number, item) for number, item in enumerate(table.get("check", ()), start=1)),
-        case_tables=tuple(table["case"]),
+        remedies=_later(
+            table, details, lambda whole: tuple(starmap(_check, enumerate(whole.get("check", ()), start=1)))
+        ),
+        case_tables=_later(table, details, lambda whole: tuple(whole["case"])),
         origin=origin,
         file=file,
         sha256=sha256,
@@ -119,6 +134,13 @@ def build_family(table: dict[str, Any], *, library: str, origin: str, file: Path
             certain=table.get("certain", False),
         ),
     )
+
+
+def _later(
+    table: dict[str, Any], details: Details | None, make: Callable[[dict[str, Any]], tuple[T, ...]]
+) -> Sequence[T]:
+    """At once of a table that is whole, whose faults are to be found now."""
+    return make(table) if details is None else Later(lambda: make(details()))
 
 
 def _check(number: int, table: dict[str, Any]) -> RecipeRemedy:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,43 +19,75 @@ if TYPE_CHECKING:
 
 COMPILED = "shelf.json"
 COMPILED_FAMILIES = "families.json"
+#: One JSON object after the other: what a recipe or a family is only asked for when it is told. Rows of the two above
+#: have the place of theirs.
+DETAILS, FAMILY_DETAILS = "shelf_details.json", "family_details.json"
+#: The keys of a table that lie there.
+DETAILED = ("remedy", "check", "case")
 COMPILED_TABLES = "tables.json"
-#: The other tables of the shelf that `check --quick` reads; dates in them become texts.
-TABLES = ("checked.toml", "gpus.toml", "torch/releases.toml")
+#: The other tables of the shelf that `check --quick` and `explain` read; dates in them become texts.
+TABLES = (
+    "checked.toml",
+    "gpus.toml",
+    "import/new_names.toml",
+    "modules.toml",
+    "packages.toml",
+    "partners.toml",
+    "programs.toml",
+    "torch/releases.toml",
+    "transformers/flash_since.toml",
+)
 #: The folder of the shelf that holds them, several to a file.
 FAMILIES = "families"
-COMPILED_LITERALS = "literals.json"
+#: As literals.py reads them.
+COMPILED_LITERALS, COMPILED_PASTED = "literals.json", "pasted.json"
 #: As model/libraries.py reads it.
 LIBRARIES = "libraries.json"
 
 
 def compile_shelf(folder: Path) -> str:
-    """Every recipe below the folder, as JSON text: library, SHA-256 of the file, and its table."""
-    files = sorted(folder.glob("*/*/recipe.toml"))
-    return _json((file.parent.parent.name, digest, table) for file in files for digest, table in (_read(file),))
+    """Every recipe below the folder, as JSON text: library, SHA-256 of the file, its table without details, and where
+    these are.
+    """
+    return _heads(_recipes(folder))
+
+
+def compile_details(folder: Path) -> str:
+    """The details of every recipe, in the same order."""
+    return "".join(map(_details, _recipes(folder)))
 
 
 def compile_families(folder: Path) -> str:
     """Every family below the folder likewise."""
-    files = sorted((folder / FAMILIES).glob("*.toml"))
-    read = ((file, *_read(file)) for file in files)
-    return _json((file.stem, digest, one) for file, digest, table in read for one in table["family"])
+    return _heads(_families(folder))
+
+
+def compile_family_details(folder: Path) -> str:
+    """The details of every family, in the same order."""
+    return "".join(map(_details, _families(folder)))
 
 
 def compile_tables(folder: Path) -> str:
     """The other tables, by their names."""
     tables = {name: _read(folder / name)[1] for name in TABLES}
-    return json.dumps(tables, default=str, separators=(",", ":"))
+    return _json(tables)
 
 
 def compile_literals(folder: Path) -> str:
-    """What literals.py and loosened.py find in the expressions of the recipes and families."""
-    # In the build alone, of the checkout that is built: they import nothing but the standard library.
+    """What literals.py finds in the expressions of the recipes and families."""
+    # In the build alone, of the checkout that is built: it imports nothing but the standard library.
     from attn_doctor.recipes.literals import compile_texts
-    from attn_doctor.recipes.loosened import as_pasted
 
-    rows = (*json.loads(compile_shelf(folder)), *json.loads(compile_families(folder)))
-    return compile_texts((log["pattern"] for row in rows for log in row["table"].get("log", ())), as_pasted)
+    programs = _read(folder / "programs.toml")[1]
+    told_by = (row["told_by"] for kind in ("program", "repository") for row in programs[kind] if "told_by" in row)
+    return compile_texts((*_expressions(folder, "pattern", "unless", "nearby", "unless_nearby"), *told_by))
+
+
+def compile_pasted(folder: Path) -> str:
+    """What loosened.py makes of these, and what literals.py finds in that: for a second look alone."""
+    from attn_doctor.recipes.loosened import compile_pasted  # as above
+
+    return compile_pasted(_expressions(folder, "pattern"))
 
 
 def keep(folder: Path) -> None:
@@ -84,15 +116,51 @@ def _read(file: Path) -> tuple[str, dict[str, Any]]:
 
 _EVERY = (
     (COMPILED, compile_shelf),
+    (DETAILS, compile_details),
     (COMPILED_FAMILIES, compile_families),
+    (FAMILY_DETAILS, compile_family_details),
     (COMPILED_TABLES, compile_tables),
     (COMPILED_LITERALS, compile_literals),
+    (COMPILED_PASTED, compile_pasted),
 )
 
+#: Library, SHA-256 of the file, table.
+_Row = tuple[str, str, dict[str, Any]]
 
-def _json(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> str:
-    found = [{"library": library, "sha256": digest, "table": table} for library, digest, table in rows]
-    return json.dumps(found, default=str, separators=(",", ":"))
+
+def _recipes(folder: Path) -> Iterator[_Row]:
+    for file in sorted(folder.glob("*/*/recipe.toml")):
+        yield (file.parent.parent.name, *_read(file))
+
+
+def _families(folder: Path) -> Iterator[_Row]:
+    for file in sorted((folder / FAMILIES).glob("*.toml")):
+        digest, table = _read(file)
+        yield from ((file.stem, digest, one) for one in table["family"])
+
+
+def _expressions(folder: Path, *keys: str) -> Iterator[str]:
+    for _, _, table in (*_recipes(folder), *_families(folder)):
+        yield from (log[key] for log in table.get("log", ()) for key in keys if key in log)
+
+
+def _heads(rows: Iterable[_Row]) -> str:
+    found, at = [], 0
+    for row in rows:
+        library, digest, table = row
+        head = {key: value for key, value in table.items() if key not in DETAILED}
+        length = len(_details(row))  # ASCII: as many bytes
+        found.append({"library": library, "sha256": digest, "table": head, "details": [at, length]})
+        at += length
+    return _json(found)
+
+
+def _details(row: _Row) -> str:
+    return _json({key: value for key, value in row[2].items() if key in DETAILED}) + "\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str, separators=(",", ":"))
 
 
 def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unused-ignore]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ else:
     import sre_constants as codes
     import sre_parse as parser
 
+#: What the wheel's build found of the patterns as they are, and as people paste them, which only a second look reads.
+LITERALS, PASTED = "literals.json", "pasted.json"
 #: Shorter text occurs everywhere.
 SHORTEST = 4
 #: Longer text would only make the scan larger.
@@ -30,6 +32,8 @@ _LONGEST = 48
 #: Characters of a text that one program alone prints: of families whose pattern has one in the message 26 of 28 were
 #: right where the words of the log were not theirs, with 14 to 19 characters 21 of 25, with fewer 20 of 43.
 WORDED = 20
+#: So many lists of texts are kept of an alternative: three tell a match from nearly everything else.
+_MOST_SETS = 3
 #: Most characters of a class, and most spellings of one text, that are written out.
 _FEW = 3
 _MOST_SPELLINGS = 8
@@ -42,25 +46,36 @@ def required(pattern: str) -> frozenset[str]:
     Empty when there is no such text of `SHORTEST` characters, and for patterns that ignore case. Raises re.error for an
     invalid pattern.
     """
-    made = compiled("required").get(pattern)
-    return _required(pattern) if made is None else frozenset(made)
+    return frozenset(text for alternative in needed(pattern) for text in alternative[0])
 
 
-def compile_texts(patterns: Iterable[str], as_pasted: Callable[[str], str]) -> str:
-    """What `required` and `as_pasted` say of the patterns, as JSON text for the wheel."""
-    pasted = {pattern: as_pasted(pattern) for pattern in patterns}
-    texts = {pattern: sorted(required(pattern)) for pattern in (*pasted, *pasted.values())}
-    return json.dumps({"required": texts, "pasted": pasted}, separators=(",", ":"))
+def needed(pattern: str) -> list[list[list[str]]]:
+    """All such texts: every match contains, for one of the alternatives, a text of each of its lists, of which the
+    first says most.
+
+    Empty and raises as above.
+    """
+    for file in (LITERALS, PASTED):
+        made: list[list[list[str]]] | None = compiled(file, "needed").get(pattern)
+        if made is not None:
+            return made
+    return _needed(pattern)
 
 
-def _made() -> Path | None:
+def compile_texts(patterns: Iterable[str], **more: dict[str, str]) -> str:
+    """What `needed` says of the patterns, as JSON text for the wheel, with more tables."""
+    texts = {pattern: needed(pattern) for pattern in patterns}
+    return json.dumps({"needed": texts, **more}, separators=(",", ":"))
+
+
+def _made(file: str) -> Path | None:
     """To analyse two thousand expressions takes longer than the rest of `explain`: the wheel's build does it."""
-    return file_of(bundled_folder(), "literals.json")
+    return file_of(bundled_folder(), file)
 
 
 @cache
-def _tables() -> dict[str, dict[str, Any]]:
-    made = _made()
+def _tables(file: str) -> dict[str, dict[str, Any]]:
+    made = _made(file)
     if made is None:
         return {}
     try:
@@ -70,16 +85,20 @@ def _tables() -> dict[str, dict[str, Any]]:
     return tables
 
 
-def compiled(table: str) -> dict[str, Any]:
-    """One of the tables of `compile_texts` in the wheel, by pattern; empty in a checkout, where all is analysed."""
-    return _tables().get(table, {})
+def compiled(file: str, table: str) -> dict[str, Any]:
+    """A table of `compile_texts` in the wheel, by pattern; empty in a checkout, where all is analysed."""
+    return _tables(file).get(table, {})
 
 
-def _required(pattern: str) -> frozenset[str]:
+@cache
+def _needed(pattern: str) -> list[list[list[str]]]:
     parsed = parser.parse(pattern)
     if parsed.state.flags & re.IGNORECASE:
-        return frozenset()
-    return _best(parsed)
+        return []
+    whole: list[Any] = list(parsed.data)
+    branches = whole[0][1][1] if len(whole) == 1 and whole[0][0] is codes.BRANCH else [parsed]
+    found = [sorted(dict.fromkeys(_sets(one)), key=_worth, reverse=True)[:_MOST_SETS] for one in branches]
+    return [[sorted(texts) for texts in sets] for sets in found] if all(found) else []
 
 
 def _best(sequence: Any) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from attn_doctor.recipes.literals import compiled, required
+from attn_doctor.recipes.literals import PASTED, compile_texts, compiled, required
 
 QUOTES = "'\"`‘’“”"
 #: A quote, or without one the place where a word begins or ends: `triton` is not `triton.ops`.
@@ -28,8 +28,14 @@ _TELLING = 12
 
 def as_pasted(pattern: str) -> str:
     """The expression with optional quotes, an optional class of the exception, and anchors that hold in a sentence."""
-    made = compiled("pasted").get(pattern)
+    made = compiled(PASTED, "pasted").get(pattern)
     return made if isinstance(made, str) else loosened(_CLASS.sub(_without_class, pattern))
+
+
+def compile_pasted(patterns: Iterable[str]) -> str:
+    """What `as_pasted` says of the patterns, and `required` of that, as JSON text for the wheel."""
+    pasted = {pattern: as_pasted(pattern) for pattern in patterns}
+    return compile_texts(pasted.values(), pasted=pasted)
 
 
 def _without_class(found: re.Match[str]) -> str:

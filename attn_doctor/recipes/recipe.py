@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -245,8 +245,9 @@ class Recipe:
     references: tuple[tuple[str, str], ...]
     """(kind, URL)"""
     logs: tuple[LogPattern, ...]
-    remedies: tuple[RecipeRemedy, ...]
-    case_tables: tuple[Mapping[str, Any], ...] = field(repr=False, compare=False)
+    remedies: Sequence[RecipeRemedy]
+    """Made when they are first asked for (later.py), as the cases."""
+    case_tables: Sequence[Mapping[str, Any]] = field(repr=False, compare=False)
     """As they were read: a thousand cases on the shelf, which no examination needs."""
     origin: str
     """File it was read from, for people."""

@@ -18,7 +18,15 @@ from attn_doctor.machine import faults
 from attn_doctor.model.digests import sha256
 from attn_doctor.quick_dataclasses import dataclass
 from attn_doctor.recipes.build import build, build_family
-from attn_doctor.recipes.compiled import COMPILED, COMPILED_FAMILIES, COMPILED_TABLES, FAMILIES, TABLES
+from attn_doctor.recipes.compiled import (
+    COMPILED,
+    COMPILED_FAMILIES,
+    COMPILED_TABLES,
+    DETAILS,
+    FAMILIES,
+    FAMILY_DETAILS,
+    TABLES,
+)
 from attn_doctor.recipes.kept import bundled_folder, file_of
 from attn_doctor.recipes.recipe import Recipe
 
@@ -36,7 +44,7 @@ def table(name: str) -> dict[str, Any]:
     if compiled is not None:
         tables: dict[str, dict[str, Any]] = json.loads(compiled.read_bytes())
         return tables[name]
-    return toml.parse((folder / name).read_text())
+    return toml.parse((folder / name).read_text(encoding="utf-8"))
 
 
 def bundled() -> tuple[Recipe, ...]:
@@ -60,8 +68,8 @@ def families() -> tuple[Recipe, ...]:
 def _kept(source: Path, read: Callable[[], tuple[Recipe, ...]]) -> tuple[Recipe, ...]:
     """The result of `read` for this file or folder, cached for the process unless something in it is faulty.
 
-    To build the thousand recipes takes half a second where they are compiled, and more from a checkout's TOML: once
-    for a process that explains many logs.
+    To build the thousand recipes takes a while, seconds from a checkout's TOML: once for a process that explains many
+    logs.
     """
     key = (source, source.stat().st_mtime_ns)
     if key not in _READ:
@@ -73,8 +81,9 @@ def _kept(source: Path, read: Callable[[], tuple[Recipe, ...]]) -> tuple[Recipe,
 
 
 def _read_compiled(file: Path, folder: Path) -> tuple[Recipe, ...]:
+    details = file.with_name(DETAILS)
     built = (
-        faults.survive("reading of a bundled recipe", partial(_built, one, folder), lambda _reason: None)
+        faults.survive("reading of a bundled recipe", partial(_built, one, folder, details), lambda _reason: None)
         for one in json.loads(file.read_bytes())
     )
     return tuple(recipe for recipe in built if recipe is not None)
@@ -82,7 +91,17 @@ def _read_compiled(file: Path, folder: Path) -> tuple[Recipe, ...]:
 
 def _read_compiled_families(file: Path, folder: Path) -> tuple[Recipe, ...]:
     rows = json.loads(file.read_bytes())
-    return tuple(_family(row, folder / FAMILIES / f"{row['library']}.toml", "") for row in rows)
+    details = file.with_name(FAMILY_DETAILS)
+    return tuple(_family(row, folder / FAMILIES / f"{row['library']}.toml", "", details) for row in rows)
+
+
+def _detailed(file: Path, place: tuple[int, int]) -> dict[str, Any]:
+    """Remedies and cases of one recipe."""
+    start, length = place
+    with file.open("rb") as opened:
+        opened.seek(start)
+        told: dict[str, Any] = json.loads(opened.read(length))
+    return told
 
 
 def _read_families(folder: Path, *, named: bool) -> tuple[Recipe, ...]:
@@ -108,13 +127,14 @@ def _families_of(file: Path, *, named: bool) -> list[Recipe]:
         raise
 
 
-def _family(row: dict[str, Any], file: Path, origin: str) -> Recipe:
+def _family(row: dict[str, Any], file: Path, origin: str, details: Path | None = None) -> Recipe:
     return build_family(
         row["table"],
         library=row["library"],
         origin=origin or f"bundled {FAMILIES}/{row['library']} {row['table']['id']}",
         file=file,
         sha256=row["sha256"],
+        details=None if details is None else partial(_detailed, details, row["details"]),
     )
 
 
@@ -124,13 +144,14 @@ def _check_families(table: dict[str, Any], file: Path) -> None:
     family_file.check(table, origin=str(file))
 
 
-def _built(one: dict[str, Any], folder: Path) -> Recipe:
+def _built(one: dict[str, Any], folder: Path, details: Path) -> Recipe:
     return build(
         one["table"],
         library=one["library"],
         origin=_bundled_origin(one["library"], one["table"]["id"]),
         file=folder / one["library"] / one["table"]["id"] / "recipe.toml",
         sha256=one["sha256"],
+        details=partial(_detailed, details, one["details"]),
     )
 
 

@@ -23,13 +23,11 @@ from attn_doctor.formats import report_v1
 from attn_doctor.machine import faults
 from attn_doctor.machine.files import read_input
 from attn_doctor.machine.scratch import scratch
-from attn_doctor.machine.target import examine_target
 from attn_doctor.model import exit_status
 from attn_doctor.model.facts import Absent, FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Severity
 from attn_doctor.model.report import Examined, LogRead, Near, Report
 from attn_doctor.probe import logs
-from attn_doctor.probe.examine import ExaminationRequest, examine
 from attn_doctor.probe.fact_notes import FactNotes
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.recipes.build import TEMPLATE
@@ -245,6 +243,9 @@ def _base(request: ExplainRequest, say: Say) -> tuple[FactSet, Examined]:
         return report.facts, report.examined
     if not here:
         return FactSet(), NOBODY
+    from attn_doctor.machine.target import examine_target  # the probes, which a log of elsewhere does without
+    from attn_doctor.probe.examine import ExaminationRequest, examine
+
     with scratch() as folder:
         target = examine_target(request.python, as_module=request.as_module, folder=folder, timeout=60.0, isolated=True)
         return examine(target, ExaminationRequest(quick=True), folder=folder, say=say), examined(target)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_doctor.recipes import compiled, kept
+from attn_doctor.recipes import compiled, kept, shelf
 
 pytestmark = pytest.mark.unit
 
@@ -69,3 +69,25 @@ def test_a_half_written_one_does_not_count(folder: Path) -> None:
     compiled.keep(folder)
     (folder.parent / ".compiled" / "made_of.json").write_text("[")
     assert _file(folder) is None
+
+
+def test_remedies_and_cases_are_read_when_they_are_asked_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are in the sources; for a recipe that nobody tells, their file is not opened."""
+    monkeypatch.setattr(shelf, "bundled_folder", lambda: folder)
+    sources = (*shelf.bundled(), *shelf.families())
+    compiled.keep(folder)
+    assert _file(folder) is not None
+    read = (*shelf.bundled(), *shelf.families())
+
+    assert read == sources
+    for one, source in zip(read, sources, strict=True):
+        assert (*one.remedies,) == (*source.remedies,)
+        assert (one.case_tables, one.cases) == (source.case_tables, source.cases)
+    assert any(one.remedies for one in read)
+
+    kept_in = folder.parent / kept.KEPT
+    (kept_in / compiled.DETAILS).unlink()
+    monkeypatch.setattr(shelf, "_READ", {})
+    assert [one.id for one in shelf.bundled()] == [one.id for one in sources if one.family is None]
+    with pytest.raises(FileNotFoundError):
+        len(shelf.bundled()[0].remedies)

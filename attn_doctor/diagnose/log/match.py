@@ -12,6 +12,7 @@ from attn_doctor.diagnose.log.calls import may_have_raised
 from attn_doctor.diagnose.log.ended import without_what_was_cut_off
 from attn_doctor.diagnose.log.hidden import FAMILIES, hides_a_package
 from attn_doctor.diagnose.log.literal_index import LiteralIndex
+from attn_doctor.diagnose.log.sought import Sought, Text
 from attn_doctor.diagnose.log.strangers import is_about_a_stranger, is_of_a_stranger, is_of_its_driver
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
@@ -26,8 +27,8 @@ _OF_NAMES = "name-of-another-release"
 class Around(Protocol):
     """The lines around a unit."""
 
-    def holds(self, pattern: re.Pattern[str]) -> bool:
-        """True when the pattern is found there, or in the facts given with the log."""
+    def holds(self, sought: Sought) -> bool:
+        """True when it is found there, or in the facts given with the log."""
 
     def text(self) -> str:
         """The text of these lines, including the unit's."""
@@ -72,28 +73,29 @@ class Known:
         self.recipe = recipe
         self.pattern = pattern
         self.literals = required(pattern.pattern)
+        self._sought = Sought(pattern.pattern)
 
     @cached_property
-    def searched(self) -> re.Pattern[str]:
-        """The expression to search for in a unit's text."""
-        return re.compile(self.pattern.pattern, re.MULTILINE)
+    def _unless(self) -> Sought | None:
+        return Sought(self.pattern.unless) if self.pattern.unless else None
 
     @cached_property
-    def _unless(self) -> re.Pattern[str] | None:
-        return re.compile(self.pattern.unless, re.MULTILINE) if self.pattern.unless else None
+    def _nearby(self) -> Sought | None:
+        return Sought(self.pattern.nearby) if self.pattern.nearby else None
 
     @cached_property
-    def _nearby(self) -> re.Pattern[str] | None:
-        return re.compile(self.pattern.nearby, re.MULTILINE) if self.pattern.nearby else None
+    def _unless_nearby(self) -> Sought | None:
+        return Sought(self.pattern.unless_nearby) if self.pattern.unless_nearby else None
 
-    @cached_property
-    def _unless_nearby(self) -> re.Pattern[str] | None:
-        return re.compile(self.pattern.unless_nearby, re.MULTILINE) if self.pattern.unless_nearby else None
+    def may_stand(self, flat: str) -> bool:
+        """False for a text, with single blanks, that lacks words which each match has."""
+        return self._sought.may_stand(flat)
 
-    def search(self, text: str) -> re.Match[str] | None:
-        """Where the pattern stands in a text that does not exclude it."""
-        found = self.searched.search(text)
-        return None if found is None or (self._unless and self._unless.search(text)) else found
+    def search(self, where: Text) -> tuple[re.Match[str] | None, bool]:
+        """Where the pattern stands in a text in which it may stand, None where that excludes it; and whether it stands
+        there at all."""
+        found = self._sought.compiled.search(where.text)
+        return None if found is None or (self._unless and self._unless.search(where)) else found, found is not None
 
     def match(self, unit: Unit, found: re.Match[str] | None, around: Around) -> Match | None:
         """The match in the unit of what was found in its text, or None; `around` searches nearby text."""
@@ -167,7 +169,8 @@ class Patterns:
         searched = self._searched(unit.text)
         if not searched.may_stand:
             return []
-        unbroken = _unbroken(unit)
+        text = _unbroken(unit)
+        unbroken = None if text is None else self._kept.get(text) or self._keep(_Searched(text, searched.may_stand))
         found: list[Match] = []
         sure = set[str]()
         for known in searched.may_stand:
@@ -192,10 +195,16 @@ class Patterns:
     def _searched(self, text: str) -> _Searched:
         if (kept := self._kept.get(text)) is not None:
             return kept
-        may_stand = set(self._index.standing(" ".join(text.split())))
+        flat = " ".join(text.split())
+        standing = (self._known[number] for number in sorted(set(self._index.standing(flat))))
+        may_stand = tuple(known for known in standing if known.may_stand(flat))
+        # Most lines have nothing, and would take the place of those that are worth it.
+        return self._keep(_Searched(text, may_stand)) if may_stand else _NOTHING
+
+    def _keep(self, searched: _Searched) -> _Searched:
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
-        self._kept[text] = searched = _Searched(text, tuple(self._known[number] for number in sorted(may_stand)))
+        self._kept[searched.text] = searched
         return searched
 
 
@@ -241,13 +250,17 @@ class _Searched:
     def __init__(self, text: str, may_stand: tuple[Known, ...]) -> None:
         self.text = text
         self.may_stand = may_stand
-        self._found: dict[Known, re.Match[str] | None] = {}
+        self._text = Text(text)
+        self._found: dict[Known, tuple[re.Match[str] | None, bool]] = {}
 
-    def found(self, known: Known) -> re.Match[str] | None:
-        """Where the pattern stands; searched for once."""
+    def found(self, known: Known) -> tuple[re.Match[str] | None, bool]:
+        """What the pattern's search says; asked once."""
         if known not in self._found:
-            self._found[known] = known.search(self.text)
+            self._found[known] = known.search(self._text)
         return self._found[known]
+
+
+_NOTHING = _Searched("", ())
 
 
 def _known(recipe: Recipe, pattern: LogPattern) -> Known | None:
@@ -255,10 +268,11 @@ def _known(recipe: Recipe, pattern: LogPattern) -> Known | None:
     return faults.survive(f'log pattern of recipe "{recipe.id}"', lambda: Known(recipe, pattern), lambda _reason: None)
 
 
-def _matched(known: Known, unit: Unit, searched: _Searched, unbroken: str | None, around: Around) -> Match | None:
-    match = known.match(unit, searched.found(known), around)
-    if match is None and unbroken is not None and known.searched.search(searched.text) is None:
-        match = known.match(unit, known.search(unbroken), around)
+def _matched(known: Known, unit: Unit, searched: _Searched, unbroken: _Searched | None, around: Around) -> Match | None:
+    found, stands = searched.found(known)
+    match = known.match(unit, found, around)
+    if match is None and unbroken is not None and not stands:
+        match = known.match(unit, unbroken.found(known)[0], around)
         if match is not None:
             first = unit.lines[min(unit.message_at, len(unit.lines) - 1)]
             match = replace(match, line=first.number, quoted=first.text.strip())

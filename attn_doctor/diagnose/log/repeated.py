@@ -69,6 +69,7 @@ class Repeated:
 
     def _looked_up(self, lines: Sequence[str], shapes: list[bytes], new: set[bytes]) -> list[int]:
         hits: set[int] = set()
+        to_decide: dict[bytes, list[int]] = {}
         quiet, loud, numbered = self._quiet, self._loud, self._numbered
         for row in [row for row, shape in enumerate(shapes) if shape not in quiet]:
             shape = shapes[row]
@@ -77,8 +78,14 @@ class Repeated:
                 self._learn(lines[row], shape)
                 # A literal may be broken over two lines.
                 hits.update(one for one in (row - 1, row) if one >= 0 and self._begins(lines, one))
-            if shape in loud or ((decides := numbered.get(shape)) and decides.search(lines[row])):
+            if shape in loud:
                 hits.add(row)
+            elif shape in numbered:
+                to_decide.setdefault(shape, []).append(row)
+        for shape, rows in to_decide.items():
+            # All at once: few of a hundred thousand lines have the digits that decide.
+            if numbered[shape].search("\n".join([lines[row] for row in rows])):
+                hits.update(row for row in rows if numbered[shape].search(lines[row]))
         return sorted(hits)
 
     def _learn(self, line: str, shape: bytes) -> None:

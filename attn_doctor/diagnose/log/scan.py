@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.diagnose.log.cut import cut
@@ -16,6 +16,7 @@ from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.pasted import LONGEST, relaxed, unwrapped
 from attn_doctor.diagnose.log.prefilter import Prefilter
 from attn_doctor.diagnose.log.repeated import Repeated
+from attn_doctor.diagnose.log.sought import Sought, Text
 from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.quick_dataclasses import dataclass, field, replace
 from attn_doctor.quick_patterns import when_used
@@ -25,10 +26,16 @@ _BEFORE, _AFTER = 260, 210
 #: Range of `nearby`, and the step by which it may be exceeded.
 _NEARBY, _STEP = 200, 50
 #: (occurrences of a line, ignoring digits; lines examined before and after it): repeated lines add less each time.
-_LESS = ((6, _BEFORE, _AFTER), (64, 40, 20), (700, 4, 4))
+_LESS = ((1, _BEFORE, _AFTER), (6, _BEFORE, _AFTER), (64, 40, 20), (700, 4, 4))
+#: Characters examined of one log, and how many of the rows above hold until then: a log that nearly matches in every
+#: line would take minutes.
+_PATIENCE = ((2 << 20, 4), (4 << 20, 3), (6 << 20, 2))
 #: Most different lines, ignoring digits, that are counted separately: otherwise a log of nothing but failures would
 #: take minutes.
 _MOST_SHAPES = 6000
+#: Different messages that one pattern matches, of which the first and the last are explained: a log has a few of a
+#: kind, and one of nothing but failures thousands. The same message of many ranks counts once.
+_FIRST, _LAST = 60, 20
 #: A line with more characters is reported: a message across its pieces may be missed.
 _ENDLESS = 100_000
 #: A log with at most this many lines is examined completely.
@@ -39,7 +46,7 @@ _FAILURES = ("Traceback (most recent call last)", "Error: ", "Fatal Python error
 _CRASH = when_used(r"Fatal Python error: |Segmentation fault\b(?: \(core dumped\))?\s*$|\*\*\* Process received signal")
 #: How a program leaves on purpose or at a person's word: it says nothing of what failed before.
 _LEFT = when_used(r"(?:SystemExit|KeyboardInterrupt|GeneratorExit)\b")
-_DIGITS = when_used(r"\d+|0x[0-9a-f]+")
+_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,6 +150,12 @@ class _Scan:
         """The last line that was cut, and its characters so far."""
         self._done = 0
         """Index in the whole log of the first line that was not examined yet."""
+        self._examined = 0
+        """Characters that were."""
+        self._messages: dict[int, set[str]] = {}
+        """Of each pattern those that it matched, by its identity."""
+        self._last: dict[int, deque[Match]] = {}
+        """Of each pattern with many the last matches."""
 
     def run(self, chunks: Iterable[str]) -> Scanned:
         numbers: list[int] = []
@@ -162,7 +175,21 @@ class _Scan:
             numbers, lines = numbers[-kept:], lines[-kept:]
         self._look(numbers, lines, offset, len(lines) - ahead, last=True)
         self._found.lines = numbers[-1] if numbers else 0
+        if self._last:
+            self._found.matches += chain.from_iterable(self._last.values())
+            self._found.matches.sort(key=lambda match: match.line)
         return self._found
+
+    def _keep(self, matched: Iterable[Match]) -> None:
+        """Adds those that are explained, and of the others the last."""
+        for match in matched:
+            pattern = id(match.pattern)
+            messages = self._messages.setdefault(pattern, set())
+            if match.unit.text not in messages and len(messages) >= _FIRST:
+                self._last.setdefault(pattern, deque(maxlen=_LAST)).append(match)
+            else:
+                messages.add(match.unit.text)
+                self._found.matches.append(match)
 
     def _note_cut(self, block: Block) -> None:
         if isinstance(block.numbers, range):
@@ -204,12 +231,13 @@ class _Scan:
         line = lines[row][:400]
         if line in self._spent:
             return None
-        shape = _DIGITS.sub("0", line)
+        shape = line.translate(_NO_DIGITS)
         if len(self._shapes) > _MOST_SHAPES and shape not in self._shapes:
             shape = ""  # a log without repeated lines: from here on they share one budget
         self._shapes[shape] += 1
         count = self._shapes[shape]
-        for most, before, after in _LESS:
+        rows = next((rows for most, rows in _PATIENCE if self._examined < most), 1)
+        for most, before, after in _LESS[:rows]:
             if count <= most:
                 return max(0, row - before), row + after
         if len(self._spent) < _MOST_SHAPES:
@@ -219,6 +247,7 @@ class _Scan:
     def _window(
         self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int, *, whole: bool = False
     ) -> None:
+        self._examined += sum(map(len, lines[begin:end]))
         cleaned = completed(without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)]), whole=whole)
         found = self._found
         for line in cleaned:
@@ -226,7 +255,7 @@ class _Scan:
         known: set[int] = set()
         for unit, around in _units(cleaned, _Close(cleaned, self._given)):
             matched = self._patterns.match(unit, around)
-            found.matches += matched
+            self._keep(matched)
             sure = [one for one in matched if not _may_be_refused(one)]
             error = None if found.error_line else error_line_of(unit, steps=False)
             if error is not None:
@@ -254,20 +283,27 @@ class _Close:
 
     def __init__(self, lines: Sequence[Line], given: str) -> None:
         self._lines = lines
-        self._given = given
+        self._given = Text(given)
         self._answers: dict[tuple[str, int, int], bool] = {}
+        self._texts: dict[tuple[int, int], Text] = {}
+        """The last one: units are asked for in turn."""
 
-    def holds(self, pattern: re.Pattern[str], first: int, last: int) -> bool:
-        key = (pattern.pattern, first // _STEP, last // _STEP)
+    def holds(self, sought: Sought, first: int, last: int) -> bool:
+        key = (sought.expression, first // _STEP, last // _STEP)
         if key not in self._answers:
-            texts = (self.text(first, last), self._given)
-            self._answers[key] = any(pattern.search(text) for text in texts)
+            self._answers[key] = any(map(sought.search, (self._around(first, last), self._given)))
         return self._answers[key]
 
     def text(self, first: int, last: int) -> str:
         """The lines around those from `first` to `last`."""
+        return self._around(first, last).text
+
+    def _around(self, first: int, last: int) -> Text:
         begin, end = max(0, first // _STEP * _STEP - _NEARBY), (last // _STEP + 1) * _STEP + _NEARBY
-        return "\n".join(line.text for line in self._lines[begin:end])
+        if (begin, end) not in self._texts:
+            joined = Text("\n".join(line.text for line in self._lines[begin:end]))
+            self._texts = {(begin, end): joined}
+        return self._texts[begin, end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +314,8 @@ class _Around:
     first: int
     last: int
 
-    def holds(self, pattern: re.Pattern[str]) -> bool:
-        return self.close.holds(pattern, self.first, self.last)
+    def holds(self, sought: Sought) -> bool:
+        return self.close.holds(sought, self.first, self.last)
 
     def text(self) -> str:
         return self.close.text(self.first, self.last)

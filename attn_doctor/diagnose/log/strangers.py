@@ -80,6 +80,8 @@ _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "imp
 
 #: Circles around the attention stack, the innermost first: each holds those before it.
 _CIRCLES = tuple(map(re.compile, (_OF_THE_STACK, _OF_LEARNING, _OF_COMPUTING)))
+#: Characters of a message in which its program signs it.
+_LONGEST = 4000
 _STACK, _LEARNING, _COMPUTING = range(len(_CIRCLES))
 _OUTSIDE = len(_CIRCLES)
 #: Lines without a word of a circle from which on the log is outside of it: a message alone may be anybody's.
@@ -131,7 +133,7 @@ def may_be_of_any_program(library: str) -> bool:
 
 def is_of_a_stranger(unit: Unit) -> bool:
     """True for a message of a program that shares the GPU, and no code, with the attention stack."""
-    return _is_signed(unit.frames[-1][0] if unit.frames else "", unit.message)
+    return _is_signed(unit.frames[-1][0] if unit.frames else "", unit.message[:_LONGEST])
 
 
 @lru_cache(256)  # ranks and steps say the same

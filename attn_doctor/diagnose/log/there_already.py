@@ -7,8 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.log.said_installed import INSTALLED
 from attn_doctor.diagnose.log.subjects import every_named
@@ -166,6 +164,8 @@ def _is_there(asked: str, facts: FactSet) -> bool:
 
 
 def _has(text: str, facts: FactSet) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement  # its parser, which few logs need
+
     try:
         wanted = Requirement(text)
     except InvalidRequirement:

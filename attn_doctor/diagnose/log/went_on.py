@@ -38,13 +38,16 @@ _SAID_PLAINLY = when_used(
 _FAILS = when_used(r"\b(?:fails|raises|crashes)\b|\b[A-Z]\w*(?:Error|Exception)\b")
 #: A row of a table, in which somebody compares settings: no program said it.
 _ROW = when_used(r"[^|\n]\|[^|\n]{1,80}\|\s*$")
+#: Characters of the longest notice.
+_LONGEST = 4000
 
 
 def went_on(unit: Unit) -> bool:
     """Whether its message says that the program took something else, or goes on without."""
-    if unit.frames or (unit.kind is UnitKind.LINE and (_FAILS.search(unit.message) or _ROW.search(unit.message))):
+    message = unit.message[:_LONGEST]
+    if unit.frames or (unit.kind is UnitKind.LINE and (_FAILS.search(message) or _ROW.search(message))):
         return False
-    if _SAID.search(unit.message):
+    if _SAID.search(message):
         return True
     raised = bool(unit.exception) and unit.kind is not UnitKind.WARNING
-    return not raised and _SAID_PLAINLY.search(unit.message) is not None
+    return not raised and _SAID_PLAINLY.search(message) is not None

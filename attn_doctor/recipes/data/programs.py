@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
 
-from attn_doctor.formats import toml
 from attn_doctor.quick_dataclasses import dataclass
+from attn_doctor.quick_patterns import when_used
+from attn_doctor.recipes import shelf
 from attn_doctor.recipes.build import remedy
-from attn_doctor.recipes.kept import bundled_folder
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import RecipeRemedy
 
@@ -57,7 +56,14 @@ def program(name: str | None) -> Program | None:
 
 def program_told(line: str) -> Program | None:
     """The program that a line of its log tells, the paths of which have slashes."""
-    return next((one for one in programs() if one.told_by and one.told_by.search(line)), None)
+    return next((one for one in programs() if one.told_by and _tells(one.told_by, line)), None)
+
+
+def _tells(told_by: re.Pattern[str], line: str) -> bool:
+    """Whether it is found in the line. Most are never compiled, for none of the texts that they need stands there."""
+    texts = required(told_by.pattern)
+    may = not texts or any(text in line if " " not in text else text in " ".join(line.split()) for text in texts)
+    return may and told_by.search(line) is not None
 
 
 def program_of_engine(engine: str) -> Program | None:
@@ -76,12 +82,7 @@ def signs() -> tuple[str, ...]:
 @cache
 def ways() -> dict[str, RecipeRemedy]:
     """By its id what somebody can do who only uses a program."""
-    return {row["id"]: remedy(row) for row in _table()["way"]}
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return toml.parse((bundled_folder() / TABLE).read_text(encoding="utf-8"))
+    return {row["id"]: remedy(row) for row in shelf.table(TABLE)["way"]}
 
 
 @cache
@@ -90,7 +91,7 @@ def programs() -> tuple[Program, ...]:
     return tuple(
         Program(
             name=row["name"],
-            told_by=re.compile(row["told_by"]) if "told_by" in row else None,
+            told_by=when_used(row["told_by"]) if "told_by" in row else None,
             engine=row.get("engine", ""),
             sources=tuple(row["sources"]),
             precision=row.get("precision", ""),
@@ -103,14 +104,14 @@ def programs() -> tuple[Program, ...]:
             update=row.get("update", ""),
             commands=tuple(row.get("commands", ())),
         )
-        for row in _table()["program"]
+        for row in shelf.table(TABLE)["program"]
     )
 
 
 def repository_told(line: str) -> Repository | None:
     """The research code that a path in this line tells, whichever way its slashes lean."""
     path = line.replace("\\", "/")
-    return next((one for one in repositories() if one.told_by.search(path)), None)
+    return next((one for one in repositories() if _tells(one.told_by, path)), None)
 
 
 @cache
@@ -124,8 +125,6 @@ def repository_signs() -> tuple[str, ...]:
 def repositories() -> tuple[Repository, ...]:
     """Every row of them, in the table's order."""
     return tuple(
-        Repository(
-            name=row["name"], told_by=re.compile(row["told_by"]), asks=row["asks"], sources=tuple(row["sources"])
-        )
-        for row in _table()["repository"]
+        Repository(name=row["name"], told_by=when_used(row["told_by"]), asks=row["asks"], sources=tuple(row["sources"]))
+        for row in shelf.table(TABLE)["repository"]
     )

@@ -13,10 +13,9 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from attn_doctor.formats import toml
 from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_dataclasses import dataclass
-from attn_doctor.recipes.kept import bundled_folder
+from attn_doctor.recipes import shelf
 
 TABLE = "packages.toml"
 
@@ -149,18 +148,13 @@ def as_capability(text: str) -> tuple[int, int]:
 
 
 @cache
-def _table() -> dict[str, Any]:
-    return toml.parse((bundled_folder() / TABLE).read_text())
-
-
-@cache
 def _like() -> re.Pattern[str]:
-    return re.compile("|".join(_table()["like"]), re.IGNORECASE)
+    return re.compile("|".join(shelf.table(TABLE)["like"]), re.IGNORECASE)
 
 
 @cache
 def _packages() -> dict[str, StackPackage]:
-    return {row["name"]: _package(row) for row in _table()["package"]}
+    return {row["name"]: _package(row) for row in shelf.table(TABLE)["package"]}
 
 
 def _package(row: dict[str, Any]) -> StackPackage:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from typing import IO
 
 from attn_doctor.machine.printable import harmless, one_line
@@ -55,6 +54,8 @@ def _property(words: str) -> str:
 
 def _page(write: Write[Report]) -> Write[Report]:
     def whole(report: Report, stream: IO[str], manner: Manner) -> None:
+        import secrets  # as slow to import as the rest of this file
+
         token = f"attn-doctor-{secrets.token_hex(8)}"
         stream.write(f"::stop-commands::{token}\n")
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import re
-import socket
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -182,6 +181,8 @@ def _user() -> str:
 
 def _hosts(report: Report) -> tuple[str, ...]:
     name = report.facts.text("node.hostname") or ""
+    import socket  # slow to import, and every command imports this file for the format's name
+
     own = socket.gethostname()
     return (name, name.partition(".")[0], own, own.partition(".")[0])
 
