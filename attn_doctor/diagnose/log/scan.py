@@ -27,9 +27,9 @@ _BEFORE, _AFTER = 260, 210
 _NEARBY, _STEP = 200, 50
 #: (occurrences of a line, ignoring digits; lines examined before and after it): repeated lines add less each time.
 _LESS = ((1, _BEFORE, _AFTER), (6, _BEFORE, _AFTER), (64, 40, 20), (700, 4, 4))
-#: Characters examined of one log, and how many of the rows above hold until then: a log that nearly matches in every
-#: line would take minutes.
-_PATIENCE = ((2 << 20, 4), (4 << 20, 3), (6 << 20, 2))
+#: Characters examined of one log, and how many of the rows above hold until then, none of them in the end: a log that
+#: nearly matches in every line would take minutes. What it ends with is examined all the same.
+_PATIENCE = ((2 << 20, 4), (4 << 20, 3), (6 << 20, 2), (12 << 20, 1))
 #: Most different lines, ignoring digits, that are counted separately: otherwise a log of nothing but failures would
 #: take minutes.
 _MOST_SHAPES = 6000
@@ -149,7 +149,7 @@ class _Scan:
         self._endless = (0, 0)
         """The last line that was cut, and its characters so far."""
         self._done = 0
-        """Index in the whole log of the first line that was not examined yet."""
+        """Index in the whole log of the first line that will not have been examined."""
         self._examined = 0
         """Characters that were."""
         self._messages: dict[int, set[str]] = {}
@@ -211,19 +211,21 @@ class _Scan:
             return 0
         windows: list[tuple[int, int]] = []
         for row in self._hits.rows(lines[first:until]):
-            window = self._wanted(lines, first + row)
+            ends = last and first + row >= len(lines) - _AFTER  # where the failure is that ended it
+            window = (max(0, first + row - _BEFORE), len(lines)) if ends else self._wanted(lines, first + row)
             if window is None:
                 continue
-            if windows and window[0] <= windows[-1][1]:
-                windows[-1] = (windows[-1][0], max(windows[-1][1], window[1]))
+            begin, end = max(window[0], self._done - offset), min(window[1], len(lines))
+            if begin >= end:
+                continue
+            self._examined += sum(map(len, lines[begin:end]))
+            self._done = offset + end
+            if windows and begin == windows[-1][1]:
+                windows[-1] = (windows[-1][0], end)
             else:
-                windows.append(window)
+                windows.append((begin, end))
         for begin, end in windows:
-            begin = max(begin, self._done - offset, 0)
-            end = min(end, len(lines))
-            if begin < end:
-                self._window(numbers, lines, begin, end)
-                self._done = offset + end
+            self._window(numbers, lines, begin, end)
         return len(lines) - until
 
     def _wanted(self, lines: list[str], row: int) -> tuple[int, int] | None:
@@ -236,7 +238,7 @@ class _Scan:
             shape = ""  # a log without repeated lines: from here on they share one budget
         self._shapes[shape] += 1
         count = self._shapes[shape]
-        rows = next((rows for most, rows in _PATIENCE if self._examined < most), 1)
+        rows = next((rows for most, rows in _PATIENCE if self._examined < most), 0)
         for most, before, after in _LESS[:rows]:
             if count <= most:
                 return max(0, row - before), row + after
@@ -247,7 +249,6 @@ class _Scan:
     def _window(
         self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int, *, whole: bool = False
     ) -> None:
-        self._examined += sum(map(len, lines[begin:end]))
         cleaned = completed(without_a_prefix([clean(numbers[i], lines[i]) for i in range(begin, end)]), whole=whole)
         found = self._found
         for line in cleaned:
