@@ -6,6 +6,8 @@ recognised here is only that something failed, never what.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.quick_patterns import when_used
 
@@ -20,7 +22,7 @@ _AT_THE_START = when_used(
     r"|\S{1,300}?[:(]\d+(?:[:,]\d+)?\)? ?: ?(?:catastrophic |fatal |internal )?[Ee]rror\b"  # of a file's line
     r"|(?:LINK|NVLINK|[\w./-]{1,200}\.(?:obj|lib|o)) ?: (?:fatal )?error LNK\d"
     r"|(?:nvcc|ptxas|nvlink|fatbinary|cicc|cudafe\+\+) (?:fatal|error) *:|ptxas \S{1,200}, line \d+; (?:error|fatal)"
-    r"|CMake Error\b|LLVM ERROR|loc\(.{1,300}\): error|<unknown>:\d+: error|collect2: error"
+    r"|CMake Error\b|LLVM ERROR|loc\(.{1,300}\): error|<unknown>:\d+: error|collect\d: error"
     r"|(?:\S{0,200}/)?(?:\w{1,40}-)?ld(?:\.\w{1,8})?: "
     r"(?:error|cannot find|library not found|symbol\(s\) not found|\S{1,200}: undefined)"
     r"|Undefined symbols for architecture|thread '[^'\n]{1,60}' (?:\(\d+\) )?panicked at|goroutine \d+ \[running\]"
@@ -65,6 +67,7 @@ _OF_A_STEP = when_used(
     r"|slurmstepd: error: \*\*\*|srun: error: \S+: task|ninja: "
 )
 _LONGEST = 600
+_AS_ZERO = dict.fromkeys(map(ord, "123456789"), "0")
 
 
 def says_an_error(text: str, level: str = "") -> bool:
@@ -72,7 +75,13 @@ def says_an_error(text: str, level: str = "") -> bool:
     text = text.strip()[:_LONGEST]
     if not text or _NONE.search(text):
         return False
-    return level in _FAILED or _AT_THE_START.match(text) is not None or _ANYWHERE.search(text) is not None
+    return level in _FAILED or _has_the_form(text.translate(_AS_ZERO))
+
+
+@lru_cache(2048)
+def _has_the_form(text: str) -> bool:
+    """Asked once of lines that differ in their numbers, none of which the forms name but 0."""
+    return _AT_THE_START.match(text) is not None or _ANYWHERE.search(text) is not None
 
 
 def says_what_failed(text: str, level: str = "") -> bool:

@@ -142,10 +142,11 @@ class Clues:
                 self._shown = canonical_name(shown["value"])
             elif self._shown in _SHOWN_WORTH:
                 self._package(self._shown, shown["value"], line.number)
-        question, self._asked = self._asked, _ASKED_OF_TORCH.search(text) is not None
+        asked = "torch." in text
+        question, self._asked = self._asked, asked and _ASKED_OF_TORCH.search(text) is not None
         if question and (answer := _ANSWERED.match(text)):
             self._package("torch", answer["version"], line.number)
-        question, self._asked_cuda = self._asked_cuda, _ASKED_OF_ITS_CUDA.search(text) is not None
+        question, self._asked_cuda = self._asked_cuda, asked and _ASKED_OF_ITS_CUDA.search(text) is not None
         if question and (answer := _ANSWERED_CUDA.match(text)):
             self._tell("torch.cuda", answer["version"], line.number)
         self._installed.see(text, line.number)

@@ -210,8 +210,11 @@ class _Scan:
             self._window(numbers, lines, 0, len(lines), whole=True)
             return 0
         windows: list[tuple[int, int]] = []
+        the_end = max(first, len(lines) - _AFTER)  # where the failure is that ended it
+        if self._examined >= _PATIENCE[-1][0]:
+            first = the_end if last else until
         for row in self._hits.rows(lines[first:until]):
-            ends = last and first + row >= len(lines) - _AFTER  # where the failure is that ended it
+            ends = last and first + row >= the_end
             window = (max(0, first + row - _BEFORE), len(lines)) if ends else self._wanted(lines, first + row)
             if window is None:
                 continue
@@ -238,6 +241,8 @@ class _Scan:
             shape = ""  # a log without repeated lines: from here on they share one budget
         self._shapes[shape] += 1
         count = self._shapes[shape]
+        if not shape and count > _LESS[-1][0]:
+            self._examined = max(self._examined, _PATIENCE[-1][0])
         rows = next((rows for most, rows in _PATIENCE if self._examined < most), 0)
         for most, before, after in _LESS[:rows]:
             if count <= most:

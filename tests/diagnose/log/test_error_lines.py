@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from attn_doctor.diagnose.log import error_lines
 from attn_doctor.diagnose.log.causes import explain_text
 from attn_doctor.diagnose.log.clean import clean
 from attn_doctor.diagnose.log.error_lines import says_an_error
@@ -97,3 +100,11 @@ def test_the_last_word_of_a_step_is_no_known_failure() -> None:
 
     assert report.diagnosis.findings[0].id == "linker-stops"
     assert report.logs[0].unknown == "/usr/bin/ld: error: cannot squash group 7"
+
+
+def test_no_form_names_a_digit_but_0() -> None:
+    """The others are read as 0, for lines that differ in their numbers are asked about once."""
+    for form in (error_lines._AT_THE_START, error_lines._ANYWHERE):
+        spelled = re.sub(r"\{\d*,?\d*\}", "", form.pattern)
+        assert not re.search(r"[1-9]", spelled)
+    assert error_lines.says_an_error("collect2: error: ld returned 1 exit status")
