@@ -63,7 +63,7 @@ def explain(
     """Explain the errors in logs: what it is, why, how sure, and how to fix it.
 
     The words of an error are explained as a log is; the id of a recipe is explained as the recipe has it. Without an
-    argument, a terminal is asked to paste.
+    argument, a log that is piped in is read, and a terminal is asked to paste.
     Nothing of this machine is looked at unless --here or --python says that the log is from it.
     Exit status: 0 nothing known at or above --fail-on, 1 something known, 2 wrong usage, 3 nothing known in a log
     that could not be read to its end.

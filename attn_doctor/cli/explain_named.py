@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,12 +33,15 @@ class Named:
 
 
 def read_names(named: Sequence[str], folders: Sequence[Path]) -> Named:
-    """Tells logs, the words of an error and the id of a recipe apart; without any, a terminal is asked for words.
+    """Tells logs, the words of an error and the id of a recipe apart; without any, a terminal is asked for words, and
+    what is piped in is a log.
 
     What is there as a file is a log. Raises BadInput for a recipe beside other names, and where nothing was pasted.
     """
     if not named and sys.stdin is not None and sys.stdin.isatty():
         return Named(texts=(_pasted(),))
+    if not named and _is_piped():
+        return Named(logs=("-",))
     if len(named) > 1 and _BEGINS.match(named[0]) and not any(map(_is_there, named)):
         named = (" ".join(named),)
     logs = tuple(one for one in named if one == "-" or _is_there(one) or not _is_text(one))
@@ -84,6 +89,15 @@ def _suggest(name: str, folders: Sequence[Path]) -> None:
             about=name,
             hint=f"{hint}`attn-doctor recipes list` has all ids; words of an error go in quotes.",
         )
+
+
+def _is_piped() -> bool:
+    """Standard input is the output of another program, or a file."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # closed, or none at all
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _pasted() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -89,6 +90,21 @@ def test_a_terminal_is_asked_to_paste(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr(sys, "stdin", Terminal(" \n"))
     with pytest.raises(BadInput, match="nothing was pasted"):
         read_names((), ())
+
+
+def test_what_is_piped_in_is_a_log(tmp_path: Path) -> None:
+    """Or comes from a file; where nothing is, no log was named."""
+    (tmp_path / "x.log").write_text(REFUSED)
+    command = [sys.executable, "-m", "attn_doctor", "explain"]
+    told = [subprocess.run([*command, "-"], input=REFUSED, capture_output=True, text=True, check=False)]
+    told += [subprocess.run(command, input=REFUSED, capture_output=True, text=True, check=False)]
+    with (tmp_path / "x.log").open() as file:
+        told += [subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)]
+    assert {(one.returncode, one.stdout) for one in told} == {(1, told[0].stdout)}
+    assert "fp32-model-without-autocast" in told[0].stdout
+    nothing = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert "no log was named" in nothing.stderr
 
 
 def _texts() -> list[str]:
