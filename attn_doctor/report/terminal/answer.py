@@ -93,12 +93,18 @@ def _page(finding: Finding) -> list[_Block]:
     return [_Block(lines=[Text(f"  {padded(say('page'), _LABEL)} ", style="dim") + Text(page)])] if page else []
 
 
+def _name(finding: Finding) -> str:
+    return say("{id} (family)", id=finding.id) if finding.family else finding.id
+
+
 def _possible(findings: Sequence[Finding], console: ReportConsole) -> list[_Block]:
     """Those between which nothing decides: of each what it is, and what tells whether it is that."""
     first = findings[0]
     blocks = [_head(first, say("not decided"), say("  one of these, the likelier first")), *_line_of(first, console)]
     for number, one in enumerate(findings, start=1):
-        blocks.append(_Block(lines=_row(str(number), f"{one.id}: {one_line(one.title)}", console), most=2, urgency=2))
+        blocks.append(
+            _Block(lines=_row(str(number), f"{_name(one)}: {one_line(one.title)}", console), most=2, urgency=2)
+        )
         looks = _shown(one)
         for remedy in looks[:1]:
             blocks += _remedy(advice.label(one, remedy), remedy, console, most=2)
@@ -121,7 +127,7 @@ def _shown(finding: Finding) -> Sequence[Remedy]:
 def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
     seen = finding.certainty == "seen"
     if finding.possible:
-        sure = say("  possible")
+        sure = say("  possible family") if finding.family else say("  possible")
     elif finding.by_words:
         sure = say("  by its words")
     else:
@@ -194,7 +200,7 @@ def _sentences(words: str) -> list[str]:
 
 def _others(others: Sequence[Finding], console: ReportConsole) -> list[_Block]:
     return [
-        _Block(lines=_row("or" if number == 0 else "", f"{one.id}: {one_line(one.title)}", console)[:1], urgency=8)
+        _Block(lines=_row("or" if number == 0 else "", f"{_name(one)}: {one_line(one.title)}", console)[:1], urgency=8)
         for number, one in enumerate(others[:_MOST_OTHERS])
     ]
 

@@ -223,6 +223,8 @@ def confidence(finding: Finding) -> str:
     if finding.possible:
         if finding.by_words:
             return say("possible: no pattern of it stands in the log, whose words together are those of this trouble")
+        if finding.family:
+            return say("possible: a family of causes, whose words stand in the log, which does not decide for it")
         return say("possible: its words stand in the log, which does not decide between this and others")
     if finding.by_words:
         return say("by its words: no pattern of it stands in the log, whose words together are those of this trouble")
