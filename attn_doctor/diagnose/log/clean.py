@@ -82,6 +82,7 @@ _PREFIXES = {
         r"\[PID:[\d*]+\][ \t]?",
         rf"(?P<spoken>\[(?:{_SPOKEN_DATE}|[DIWEC] {_DATE}[T ]{_CLOCK}(?: {_PLACE}:\d+)?)\]:?[ \t]?)",
         rf"\[(?P<hf>INFO|WARNING|ERROR)\|{_PLACE}:\d+\][ \t]?(?:>> )?",
+        r"\[(?P<named>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL) {0,5}\| ?[\w.]{1,60}\]:?[ \t]?",  # a level, its logger
         rf"\[{_LEVEL}",
         rf"\[(?P<glog>[IWEF])(?:\d{{3,4}}|\d{{8}}) [\d:.]{{8,20}} (?: *\d+ )?{_PLACE}:\d+\] ?",
         rf"\[{_PLACE}\.(?:py|cpp|cc|cu):\d+(?::\w+)?\][ \t]?",
@@ -129,10 +130,10 @@ _BY_FIRST = {
     for first in dict.fromkeys("".join(_PREFIXES))
 }
 _RANKS = ("rank", "local", "mpi", "srun")
-_LEVELS = ("level", "hf", "glog", "letter")
+_LEVELS = ("level", "hf", "glog", "letter", "named")
 _RECORDS = ("time", "spoken", "job")
 #: Prefixes that are none of a program's own text, also behind blanks.
-_SURE = (*_RECORDS, "rank", "local", "mpi", "pid", "hf", "glog", "level")
+_SURE = (*_RECORDS, "rank", "local", "mpi", "pid", "hf", "glog", "level", "named")
 
 #: rich draws tracebacks in boxes; pip and uv draw errors as a tree.
 _BOX = when_used(r"^[\s│┃]*[│┃╭╰├┏┗└┌╮╯][\s─━▶>]*|^[\s]*×\s")

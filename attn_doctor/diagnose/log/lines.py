@@ -46,7 +46,8 @@ _FLAT_END = when_used(
     r"|(?<=\S) (?=(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): \S)"
 )
 _NEW_RECORD = when_used(
-    r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|[A-Z]\w*(?:Error|Warning)\b|\w+\.\w+:\d'
+    r'\s*(?:[│┃|╭╰]|=> |\[|\(|\d{4}-|Traceback |File "|\w+\.\w+:\d'
+    r"|[A-Z]\w*(?:Error|Warning|Exception)\b|(?:Error|Warning|Exception): "
     r"|(?:/\S{1,80}/)?(?:[\w-]{1,30}-)?ld: |collect2: |error: |$)"
 )
 #: What people write below an error that they paste: their releases, their machine, a sentence. A line that a terminal

@@ -142,7 +142,10 @@ def _of(finding: Finding, console: ReportConsole) -> list[_Block]:
         blocks.append(_Block(lines=_row("after", phrases.evidence(done), console)))
     because = [phrases.evidence(one) for one in finding.evidence if one is not done and not phrases.is_of_the_line(one)]
     if because:
-        blocks.append(_Block(lines=_row("because", "; ".join(because), console), least=0, urgency=5))
+        # What a message gives as its reasons tells which of a family's checks is meant.
+        named = any(str(one.name) == "log.reasons" for one in finding.evidence)
+        row = _row("because", "; ".join(because), console)
+        blocks.append(_Block(lines=row, least=0, most=3 if named else 9, urgency=2 if named else 5))
     remedies = _shown(finding)
     if finding.why:
         label = "look" if finding.family and not remedies else "why"

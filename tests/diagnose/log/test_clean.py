@@ -61,6 +61,8 @@ def test_quotes_within_a_printed_string_are_quotes() -> None:
         ("[default0]:RuntimeError: x", "RuntimeError: x", "rank 0"),
         ("12: RuntimeError: x", "RuntimeError: x", "rank 12"),
         ("[1,7]<stderr>:RuntimeError: x", "RuntimeError: x", "rank 7"),
+        ("[DEBUG    | DotProductAttention]: x", "x", ""),
+        ("[ERROR| moon.sun]: x", "x", ""),
         ("(TrainerActor pid=12, ip=10.0.0.1)   File", "  File", "TrainerActor pid 12"),
         ("(EngineCore_0 pid=99) ERROR 05-01 12:00:00 [core.py:396] x", "x", "EngineCore_0 pid 99"),
         ("worker-1  | RuntimeError: x", "RuntimeError: x", "worker-1"),

@@ -163,3 +163,8 @@ def test_a_text_that_is_a_comment_as_a_whole_loses_its_marks() -> None:
 
     assert [text for _, text in read(log)] == [line.removeprefix("# ") for line in log.splitlines()]
     assert [text for _, text in read(log + "\nimport torch")] == [*log.splitlines(), "import torch"]
+
+
+def test_an_exception_behind_a_line_of_a_usual_width_is_a_line_of_its_own() -> None:
+    text = f"{'a word ' * 15}"[:100] + "\nException: no moon\n"
+    assert [line for block in blocks([text]) for line in block.lines][1] == "Exception: no moon"
