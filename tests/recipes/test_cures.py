@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from attn_doctor.model.findings import Safety
-from attn_doctor.model.install_request import name_of
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
-from attn_doctor.recipes import shelf
-from attn_doctor.recipes.recipe import AnyOf, Condition, Present, Question, Recipe, RecipeRemedy
-
-REMEDIES = [(recipe, remedy) for recipe in (*shelf.bundled(), *shelf.families()) for remedy in recipe.remedies]
-
-
-def faults(law: Callable[[Recipe, RecipeRemedy], object]) -> list[str]:
-    """What a law has against each remedy of the shelf: one test over all of them, for they are a thousand."""
-    told = [(f"{recipe.id}:{remedy.id}", law(recipe, remedy)) for recipe, remedy in REMEDIES]
-    return [f"{called}: {fault}" for called, fault in told if fault]
-
+from attn_doctor.recipes.recipe import AnyOf, Present, Recipe, RecipeRemedy
+from tests.recipes.remedies import REMEDIES, asked, commands, facts_asked, faults, installed
 
 #: Compiled against one torch, or asking for one: an installer that follows their metadata brings another torch.
 BOUND = re.compile(
@@ -69,13 +59,7 @@ TO_FILL_IN = re.compile(
     r"\b(?:VERSION|YOUR_\w+|X\.Y(?:\.Z)?|XX|WHEEL_URL|INDEX|PACKAGE|MAJOR|BUILD|CUDA_VERSION|NAME)\b"
     r"|<[a-z_ -]+>|\.example\b|cuda-\?|==\?"
 )
-#: An address, or the release that is there, which the shell puts in its place.
-ASKED_BY_THE_SHELL = re.compile(r'"[^"\s]{0,80}\$\([^$]{1,300}\)[^"\s]{0,40}"')
-#: What a text asks for -> the facts, one of which its conditions must ask.
-OF_LINUX = re.compile(
-    r"\bapt-get\b|\bldconfig\b|(?<!whl)/usr/|\bLD_\w+|(?:^|\s)export |\bsystemctl\b|\bdmesg\b"
-    r"|^strings |\bln -s\b|\$HOME\b"
-)
+#: What a remedy asks for -> the facts, one of which its conditions must ask. Systems: test_systems_of_cures.py.
 SYSTEMS = {"node.system"}
 DRIVERS = {
     "driver.version",
@@ -88,26 +72,6 @@ DRIVERS = {
 GPUS = {"gpu.compute_capability", "gpu.bf16_native", "node.bf16_native"}
 
 
-def asked(conditions: tuple[Condition, ...]) -> Iterator[Question]:
-    """Every question of some conditions."""
-    for condition in conditions:
-        yield from condition.questions if isinstance(condition, AnyOf) else (condition,)
-
-
-def facts_asked(recipe: Recipe, remedy: RecipeRemedy) -> set[str]:
-    """The facts that decide whether it is offered; a recipe's own decide only where no log offers it without them."""
-    own = tuple(asked(remedy.when + remedy.unless)) + (tuple(asked(recipe.when)) if not recipe.logs else ())
-    names = {str(question.fact) for question in own}
-    return names | {re.sub(r"\.\*\.", ".", name) for name in names}
-
-
-def commands(remedy: RecipeRemedy) -> Iterator[str]:
-    """The commands that are spelled out in it."""
-    for action in remedy.actions:
-        if isinstance(action, Advise):
-            yield from action.commands
-
-
 def typed(remedy: RecipeRemedy) -> Iterator[str]:
     """The installer's command lines within its texts."""
     for action in remedy.actions:
@@ -115,31 +79,6 @@ def typed(remedy: RecipeRemedy) -> Iterator[str]:
             yield from re.findall(
                 r"\b(?:pip3?|uv pip|uv|conda|mamba) (?:install|add) [^.,;:()\u3002]{2,120}", action.text
             )
-
-
-def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
-    """Each package that it installs by name, and whether what that asks for is left alone."""
-    for action in remedy.actions:
-        if isinstance(action, InstallWheel):
-            yield action.package, True
-        if isinstance(action, InstallPackages | Advise):
-            for requirement in action.requirements:
-                yield name_of(requirement), action.no_deps
-    for command in commands(remedy):
-        command = ASKED_BY_THE_SHELL.sub("", command)
-        found = re.search(r"\b(?:pip3?|uv pip|uv|conda|mamba|micromamba) (?:install|add) (?P<rest>[^|>]*)", command)
-        if found:
-            words = [word.strip("'\"") for word in found["rest"].split()]
-            names = [word for word in words if re.match(r"[A-Za-z]", word)]
-            for name in names:
-                if not name.startswith(("http", "conda-forge")) and words[words.index(name) - 1] not in (
-                    "--index-url",
-                    "--find-links",
-                    "-c",
-                    "-C",
-                    "--no-binary",
-                ):
-                    yield name_of(name), "--no-deps" in words
 
 
 def test_nothing_that_is_bound_to_torch_brings_another_torch() -> None:
@@ -218,9 +157,8 @@ def _not_asked(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
     names = facts_asked(recipe, remedy)
     packages = {name for name, _ in installed(remedy)}
     lines = list(commands(remedy))
-    wheel = any(isinstance(action, InstallWheel) for action in remedy.actions)
     # What needs no log is judged on a node, and nodes that are examined are Linux.
-    for_linux = recipe.logs and (wheel or any(OF_LINUX.search(line) for line in lines))
+    for_linux = recipe.logs and any(isinstance(action, InstallWheel) for action in remedy.actions)
     moves_torch = "torch" in packages or any("download.pytorch.org/whl/cu" in line for line in lines)
     needed = {
         "the system (node.system)": (for_linux, SYSTEMS),
