@@ -71,16 +71,40 @@ def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
 
 
 def _of_a_line(command: str) -> Iterator[tuple[str, bool]]:
-    found = re.search(r"\b(?:pip3?|uv pip|uv|conda|mamba|micromamba) (?:install|add) (?P<rest>[^|>]*)", command)
+    found = _INSTALL.search(command)
     if found:
-        words = [word.strip("'\"") for word in found["rest"].split()]
-        names = [word for word in words if re.match(r"[A-Za-z]", word)]
-        for name in names:
-            if not name.startswith(("http", "conda-forge")) and words[words.index(name) - 1] not in (
-                "--index-url",
-                "--find-links",
-                "-c",
-                "-C",
-                "--no-binary",
-            ):
-                yield name_of(name), "--no-deps" in words
+        yield from ((name, "--no-deps" in found["rest"].split()) for name in _names(found["rest"]))
+
+
+_INSTALL = re.compile(r"\b(?:pip3?|uv pip|uv|conda|mamba|micromamba) (?:install|add) (?P<rest>[^|>]*)")
+_TAKES_A_VALUE = ("--index-url", "--extra-index-url", "--find-links", "-f", "-c", "-C", "--no-binary", "--only-binary")
+
+
+def _names(rest: str) -> Iterator[str]:
+    words = [word.strip("'\"`") for word in rest.split()]
+    for before, word in zip(["", *words], words, strict=False):
+        if (
+            re.match(r"[A-Za-z]", word)
+            and not word.startswith(("http", "conda-forge"))
+            and before not in _TAKES_A_VALUE
+        ):
+            yield name_of(word)
+
+
+def typed(remedy: RecipeRemedy) -> Iterator[str]:
+    """The installer's command lines within its texts, to where the sentence goes on."""
+    for text in texts(remedy):
+        for found in _LINE.finditer(text):
+            yield found[0]
+
+
+_LINE = re.compile(
+    r"\b(?:pip3?|uv pip|uv|conda|mamba) (?:install|add) "
+    r"(?:(?![;()\u3002\uff0c]|[,:.](?:\s|$)| (?:and|or|in|with|for|then|where) ).){2,200}"
+)
+
+
+def installed_by(line: str) -> Iterator[str]:
+    """The names that such a line hands to the installer."""
+    found = _INSTALL.search(line)
+    return _names(found["rest"]) if found else iter(())

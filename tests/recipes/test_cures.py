@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+
+import pytest
 
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
-from attn_doctor.recipes.recipe import AnyOf, Present, Recipe, RecipeRemedy
-from tests.recipes.remedies import REMEDIES, asked, commands, facts_asked, faults, installed
-
-#: Compiled against one torch, or asking for one: an installer that follows their metadata brings another torch.
-BOUND = re.compile(
-    r"(?:flash-attn(?:-3)?|flashattn-hopper|xformers|vllm|torchvision|torchaudio|triton|mamba-ssm"
-    r"|causal-conv1d|sageattention|sgl-kernel|sglang|lmdeploy|axolotl|exllamav2|gptqmodel|auto-gptq|autoawq|natten|nunchaku|torchao|transformer-engine(?:-torch)?|apex|flash-attn-windows)\Z"
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.recipes.data.stack_packages import is_pinned_to_torch
+from attn_doctor.recipes.recipe import AnyOf, Matches, Present, Question, Recipe, RecipeRemedy
+from tests.recipes.remedies import (
+    REMEDIES,
+    asked,
+    commands,
+    facts_asked,
+    faults,
+    installed,
+    installed_by,
+    named,
+    texts,
+    typed,
 )
+
 #: Whose package a folder of the shelf speaks of. Other folders speak of any.
 OWN = {
     "flash-attn": r"flash-attn(?:-[34])?|flashattn-hopper|kernels|nvidia-cutlass-dsl[\w-]*",
@@ -55,10 +64,6 @@ ANYBODYS = {
     "cuda-nvcc",
     "cuda-cudart-dev",
 }
-TO_FILL_IN = re.compile(
-    r"\b(?:VERSION|YOUR_\w+|X\.Y(?:\.Z)?|XX|WHEEL_URL|INDEX|PACKAGE|MAJOR|BUILD|CUDA_VERSION|NAME)\b"
-    r"|<[a-z_ -]+>|\.example\b|cuda-\?|==\?"
-)
 #: What a remedy asks for -> the facts, one of which its conditions must ask. Systems: test_systems_of_cures.py.
 SYSTEMS = {"node.system"}
 DRIVERS = {
@@ -72,24 +77,66 @@ DRIVERS = {
 GPUS = {"gpu.compute_capability", "gpu.bf16_native", "node.bf16_native"}
 
 
-def typed(remedy: RecipeRemedy) -> Iterator[str]:
-    """The installer's command lines within its texts."""
-    for action in remedy.actions:
-        if isinstance(action, Advise):
-            yield from re.findall(
-                r"\b(?:pip3?|uv pip|uv|conda|mamba) (?:install|add) [^.,;:()\u3002]{2,120}", action.text
-            )
+def loose(_: Recipe, remedy: RecipeRemedy) -> list[str]:
+    """The packages pinned to torch that it installs by their metadata, without the torch that is there."""
+    every = dict(installed(remedy))
+    stays = "torch" in every or any('"torch==$(' in command for command in commands(remedy))
+    return [name for name, alone in every.items() if is_pinned_to_torch(name) and not alone and not stays]
+
+
+#: Nothing of the torch that is there is touched, or the words say that it moves.
+ELSEWHERE = re.compile(
+    r"\benvironment of (?:its|their|your|one's) own\b|\b(?:fresh|new|another|separate|empty) (?:virtual )?environment\b"
+    r"|\bown environment\b|\btorch (?:moves|changes|comes)|\bbrings? (?:a |another |its |the )?(?:newer )?torch\b"
+)
+
+
+def loose_in_words(_: Recipe, remedy: RecipeRemedy) -> list[str]:
+    """The same of the lines that its texts tell to type."""
+    if ELSEWHERE.search("\n".join(texts(remedy))):
+        return []
+    return [
+        line
+        for line in typed(remedy)
+        if "--no-deps" not in line
+        and (names := list(installed_by(line)))
+        and "torch" not in names
+        and any(map(is_pinned_to_torch, names))
+    ]
 
 
 def test_nothing_that_is_bound_to_torch_brings_another_torch() -> None:
-    """A package compiled against torch is installed without what its metadata asks for, or together with that torch."""
-
-    def loose(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
-        every = dict(installed(remedy))
-        stays = "torch" in every or any('"torch==$(' in command for command in commands(remedy))
-        return [name for name, alone in every.items() if BOUND.match(name) and not alone and not stays]
-
+    """A package pinned to torch is installed without what its metadata asks for, or together with that torch."""
     assert faults(loose) == [], "installs these with their dependencies: add no_deps, or name torch"
+    assert faults(loose_in_words) == [], "add --no-deps, name torch, or say: in an environment of its own"
+
+
+PINNED = ("torch-tensorrt", "torchvision", "sglang", "lmdeploy", "vllm", "xformers", "unsloth", "torch_tensorrt")
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_a_package_pinned_to_torch_is_seen(name: str) -> None:
+    """In a command, among requirements and in a text."""
+    recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
+    bare = replace(remedy, title="Install it", actions=())
+
+    def by(action: Advise) -> list[str]:
+        return loose(recipe, replace(bare, actions=(action,)))
+
+    def said(words: str) -> list[str]:
+        return loose_in_words(recipe, replace(bare, title=words))
+
+    line = f"pip install -U {name}"
+    canonical = name.replace("_", "-")
+    assert by(Advise(text="", commands=(line,))) == [canonical]
+    assert by(Advise(text="", requirements=(f"{name}==1.0",))) == [canonical]
+    assert by(Advise(text="", commands=(f"{line} --no-deps",))) == []
+    assert by(Advise(text="", commands=(f'{line} "torch==$(python -c 1)"',))) == []
+    assert by(Advise(text="", requirements=(f"{name}==1.0",), no_deps=True)) == []
+    assert by(Advise(text="", commands=("pip install torch-scatter",))) == []
+    assert said(f"Do it: {line}, and start again") == [line]
+    assert said(f"Do it: {line}, in an environment of its own") == []
+    assert said(f"Do it: pip install --no-deps {name}, and start again") == []
 
 
 def test_a_remedy_installs_nobody_elses_package() -> None:
@@ -105,10 +152,20 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
             and name not in ANYBODYS
             and not own.match(name)
             and not re.search(rf"\b{re.escape(name)}\b", about)
+            and not any(_is_about(question, name) for question in asked(remedy.when))
             and not name.startswith("nvidia-")
         ]
 
     assert faults(others) == [], "installs these, and no condition says that the finding is about that"
+
+
+def _is_about(question: Question, name: str) -> bool:
+    """Whether it asks for a package by an expression that has this name."""
+    return (
+        isinstance(question, Matches)
+        and str(question.fact).endswith("package")
+        and re.search(question.pattern, name) is not None
+    )
 
 
 def test_a_reinstall_leaves_the_rest_alone() -> None:
@@ -123,12 +180,6 @@ def test_a_reinstall_leaves_the_rest_alone() -> None:
         return [one for one in commands(remedy) if "--force-reinstall" in one and "--no-deps" not in one]
 
     assert faults(everything) == [], "add --no-deps, or uninstall and install"
-
-
-def test_commands_are_whole() -> None:
-    """No command leaves a word to be filled in: a fact stands there, or the text says what to find out."""
-    assert faults(lambda _, remedy: [command for command in commands(remedy) if TO_FILL_IN.search(command)]) == []
-    assert faults(lambda _, remedy: [text for text in typed(remedy) if TO_FILL_IN.search(text)]) == []
 
 
 def test_no_remedy_waits_for_a_fact_to_be_absent() -> None:
