@@ -14,6 +14,18 @@ REMEDIES = [(recipe, remedy) for recipe in (*shelf.bundled(), *shelf.families())
 #: An address, or the release that is there, which the shell puts in its place.
 ASKED_BY_THE_SHELL = re.compile(r'"[^"\s]{0,80}\$\([^$]{1,300}\)[^"\s]{0,40}"')
 
+#: What a remedy needs -> the facts, one of which its conditions have to ask.
+DRIVERS = {
+    "driver.version",
+    "driver.cuda",
+    "driver.too_old",
+    "torch.gpu_release",
+    "torch.gpu_backend",
+    "torch.own_backend",
+    "torch.lacks_gpu_code",
+}
+GPUS = {"gpu.compute_capability", "call.compute_capability", "gpu.name", "gpu.bf16_native", "node.bf16_native"}
+
 Law = Callable[[Recipe, RecipeRemedy], object]
 
 

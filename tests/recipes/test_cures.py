@@ -6,12 +6,15 @@ import re
 
 import pytest
 
+from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.recipes.data.stack_packages import is_pinned_to_torch
-from attn_doctor.recipes.recipe import AnyOf, Matches, Present, Question, Recipe, RecipeRemedy
+from attn_doctor.recipes.data.stack_packages import is_pinned_to_torch, stack_package
+from attn_doctor.recipes.recipe import AnyOf, Matches, OneOf, Present, Question, Recipe, RecipeRemedy
 from tests.recipes.remedies import (
+    DRIVERS,
+    GPUS,
     REMEDIES,
     asked,
     commands,
@@ -64,17 +67,6 @@ ANYBODYS = {
     "cuda-nvcc",
     "cuda-cudart-dev",
 }
-#: What a remedy asks for -> the facts, one of which its conditions must ask. Systems: test_systems_of_cures.py.
-SYSTEMS = {"node.system"}
-DRIVERS = {
-    "driver.version",
-    "driver.cuda",
-    "torch.gpu_release",
-    "torch.gpu_backend",
-    "torch.own_backend",
-    "torch.lacks_gpu_code",
-}
-GPUS = {"gpu.compute_capability", "gpu.bf16_native", "node.bf16_native"}
 
 
 def loose(_: Recipe, remedy: RecipeRemedy) -> list[str]:
@@ -159,6 +151,42 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
     assert faults(others) == [], "installs these, and no condition says that the finding is about that"
 
 
+def others_in_words(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
+    """The packages of the stack that a line of its texts installs, and of which nothing else in the finding speaks."""
+    about = [str(one) for one in asked(recipe.when + remedy.when + remedy.unless)]
+    rest = "\n".join([recipe.id, recipe.title, recipe.what, *texts(remedy), *about]).lower()
+    names = []
+    for line in typed(remedy):
+        rest = rest.replace(line.lower(), "")
+        names += [name for name in installed_by(line) if name != "torch"]
+    return [name for name in names if _of_the_stack(name) and not _speaks_of(rest, name)]
+
+
+def _of_the_stack(name: str) -> bool:
+    return name not in ANYBODYS and (is_pinned_to_torch(name) or stack_package(name) is not None)
+
+
+def _speaks_of(text: str, name: str) -> bool:
+    """Its name, or a part of it, as in: FlashAttention for flash-attn."""
+    return any(part in text for part in name.split("-") if len(part) > 2)
+
+
+def test_a_text_installs_nobody_elses_package() -> None:
+    """A line for B in the text of a remedy for A: the finding, its conditions or the rest of the text names B."""
+    assert faults(others_in_words) == []
+
+
+def test_somebody_elses_package_is_seen() -> None:
+    """In a text; what the finding or a condition is about is its own."""
+    recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
+    bare = replace(remedy, when=(), unless=(), actions=(), title="Do it: pip install --no-deps vllm, and start again")
+
+    assert others_in_words(recipe, bare) == ["vllm"]
+    assert others_in_words(recipe, replace(bare, title=f"vLLM: {bare.title}")) == []
+    about = OneOf(fact=FactName.parse("subject.package"), values=("vllm",))
+    assert others_in_words(recipe, replace(bare, when=(about,))) == []
+
+
 def _is_about(question: Question, name: str) -> bool:
     """Whether it asks for a package by an expression that has this name."""
     return (
@@ -212,7 +240,7 @@ def _not_asked(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
     for_linux = recipe.logs and any(isinstance(action, InstallWheel) for action in remedy.actions)
     moves_torch = "torch" in packages or any("download.pytorch.org/whl/cu" in line for line in lines)
     needed = {
-        "the system (node.system)": (for_linux, SYSTEMS),
+        "the system (node.system)": (for_linux, {"node.system"}),
         "the GPUs (gpu.compute_capability)": (packages & {"flash-attn", "flash-attn-3", "flash-attn-4"}, GPUS),
         "the driver (or a release computed for it)": (moves_torch and recipe.id not in SAME_TORCH, DRIVERS),
         "the torch (torch.version)": (any(map(builds_flash_attn, remedy.actions)), {"torch.version"}),

@@ -11,18 +11,8 @@ from attn_doctor.model.facts import FactName
 from attn_doctor.model.remedies import Advise
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.recipes.recipe import AtLeast, Below, Recipe, RecipeRemedy
-from tests.recipes.remedies import Law, asked, facts_asked, faults, named, texts
+from tests.recipes.remedies import DRIVERS, GPUS, Law, asked, facts_asked, faults, named, texts
 
-DRIVERS = {
-    "driver.version",
-    "driver.cuda",
-    "driver.too_old",
-    "torch.gpu_release",
-    "torch.gpu_backend",
-    "torch.own_backend",
-    "torch.lacks_gpu_code",
-}
-GPUS = {"gpu.compute_capability", "call.compute_capability", "gpu.name", "gpu.bf16_native", "node.bf16_native"}
 CUDA = {*DRIVERS, "torch.cuda", "cuda.nvcc", "log.cuda_needed", "log.cuda_stated"}
 
 _GET = r"(?:[Ii]nstall|[Tt]ake|[Uu]pdate|[Uu]pgrade|[Mm]ove to|[Gg]o back to|[Uu]se|[Rr]einstall)\b"
