@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 
+import pytest
+
+from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Safety
-from attn_doctor.model.install_request import name_of
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
-from attn_doctor.recipes import shelf
-from attn_doctor.recipes.recipe import AnyOf, Condition, Present, Question, Recipe, RecipeRemedy
-
-REMEDIES = [(recipe, remedy) for recipe in (*shelf.bundled(), *shelf.families()) for remedy in recipe.remedies]
-
-
-def faults(law: Callable[[Recipe, RecipeRemedy], object]) -> list[str]:
-    """What a law has against each remedy of the shelf: one test over all of them, for they are a thousand."""
-    told = [(f"{recipe.id}:{remedy.id}", law(recipe, remedy)) for recipe, remedy in REMEDIES]
-    return [f"{called}: {fault}" for called, fault in told if fault]
-
-
-#: Compiled against one torch, or asking for one: an installer that follows their metadata brings another torch.
-BOUND = re.compile(
-    r"(?:flash-attn(?:-3)?|flashattn-hopper|xformers|vllm|torchvision|torchaudio|triton|mamba-ssm"
-    r"|causal-conv1d|sageattention|sgl-kernel|sglang|lmdeploy|axolotl|exllamav2|gptqmodel|auto-gptq|autoawq|natten|nunchaku|torchao|transformer-engine(?:-torch)?|apex|flash-attn-windows)\Z"
+from attn_doctor.quick_dataclasses import replace
+from attn_doctor.recipes.data.stack_packages import is_pinned_to_torch, stack_package
+from attn_doctor.recipes.recipe import AnyOf, Matches, OneOf, Present, Question, Recipe, RecipeRemedy
+from tests.recipes.remedies import (
+    DRIVERS,
+    GPUS,
+    REMEDIES,
+    asked,
+    commands,
+    facts_asked,
+    faults,
+    installed,
+    installed_by,
+    named,
+    texts,
+    typed,
 )
+
 #: Whose package a folder of the shelf speaks of. Other folders speak of any.
 OWN = {
     "flash-attn": r"flash-attn(?:-[34])?|flashattn-hopper|kernels|nvidia-cutlass-dsl[\w-]*",
@@ -65,92 +67,68 @@ ANYBODYS = {
     "cuda-nvcc",
     "cuda-cudart-dev",
 }
-TO_FILL_IN = re.compile(
-    r"\b(?:VERSION|YOUR_\w+|X\.Y(?:\.Z)?|XX|WHEEL_URL|INDEX|PACKAGE|MAJOR|BUILD|CUDA_VERSION|NAME)\b"
-    r"|<[a-z_ -]+>|\.example\b|cuda-\?|==\?"
+
+
+def loose(_: Recipe, remedy: RecipeRemedy) -> list[str]:
+    """The packages pinned to torch that it installs by their metadata, without the torch that is there."""
+    every = dict(installed(remedy))
+    stays = "torch" in every or any('"torch==$(' in command for command in commands(remedy))
+    return [name for name, alone in every.items() if is_pinned_to_torch(name) and not alone and not stays]
+
+
+#: Nothing of the torch that is there is touched, or the words say that it moves.
+ELSEWHERE = re.compile(
+    r"\benvironment of (?:its|their|your|one's) own\b|\b(?:fresh|new|another|separate|empty) (?:virtual )?environment\b"
+    r"|\bown environment\b|\btorch (?:moves|changes|comes)|\bbrings? (?:a |another |its |the )?(?:newer )?torch\b"
 )
-#: An address, or the release that is there, which the shell puts in its place.
-ASKED_BY_THE_SHELL = re.compile(r'"[^"\s]{0,80}\$\([^$]{1,300}\)[^"\s]{0,40}"')
-#: What a text asks for -> the facts, one of which its conditions must ask.
-OF_LINUX = re.compile(
-    r"\bapt-get\b|\bldconfig\b|(?<!whl)/usr/|\bLD_\w+|(?:^|\s)export |\bsystemctl\b|\bdmesg\b"
-    r"|^strings |\bln -s\b|\$HOME\b"
-)
-SYSTEMS = {"node.system"}
-DRIVERS = {
-    "driver.version",
-    "driver.cuda",
-    "torch.gpu_release",
-    "torch.gpu_backend",
-    "torch.own_backend",
-    "torch.lacks_gpu_code",
-}
-GPUS = {"gpu.compute_capability", "gpu.bf16_native", "node.bf16_native"}
 
 
-def asked(conditions: tuple[Condition, ...]) -> Iterator[Question]:
-    """Every question of some conditions."""
-    for condition in conditions:
-        yield from condition.questions if isinstance(condition, AnyOf) else (condition,)
-
-
-def facts_asked(recipe: Recipe, remedy: RecipeRemedy) -> set[str]:
-    """The facts that decide whether it is offered; a recipe's own decide only where no log offers it without them."""
-    own = tuple(asked(remedy.when + remedy.unless)) + (tuple(asked(recipe.when)) if not recipe.logs else ())
-    names = {str(question.fact) for question in own}
-    return names | {re.sub(r"\.\*\.", ".", name) for name in names}
-
-
-def commands(remedy: RecipeRemedy) -> Iterator[str]:
-    """The commands that are spelled out in it."""
-    for action in remedy.actions:
-        if isinstance(action, Advise):
-            yield from action.commands
-
-
-def typed(remedy: RecipeRemedy) -> Iterator[str]:
-    """The installer's command lines within its texts."""
-    for action in remedy.actions:
-        if isinstance(action, Advise):
-            yield from re.findall(
-                r"\b(?:pip3?|uv pip|uv|conda|mamba) (?:install|add) [^.,;:()\u3002]{2,120}", action.text
-            )
-
-
-def installed(remedy: RecipeRemedy) -> Iterator[tuple[str, bool]]:
-    """Each package that it installs by name, and whether what that asks for is left alone."""
-    for action in remedy.actions:
-        if isinstance(action, InstallWheel):
-            yield action.package, True
-        if isinstance(action, InstallPackages | Advise):
-            for requirement in action.requirements:
-                yield name_of(requirement), action.no_deps
-    for command in commands(remedy):
-        command = ASKED_BY_THE_SHELL.sub("", command)
-        found = re.search(r"\b(?:pip3?|uv pip|uv|conda|mamba|micromamba) (?:install|add) (?P<rest>[^|>]*)", command)
-        if found:
-            words = [word.strip("'\"") for word in found["rest"].split()]
-            names = [word for word in words if re.match(r"[A-Za-z]", word)]
-            for name in names:
-                if not name.startswith(("http", "conda-forge")) and words[words.index(name) - 1] not in (
-                    "--index-url",
-                    "--find-links",
-                    "-c",
-                    "-C",
-                    "--no-binary",
-                ):
-                    yield name_of(name), "--no-deps" in words
+def loose_in_words(_: Recipe, remedy: RecipeRemedy) -> list[str]:
+    """The same of the lines that its texts tell to type."""
+    if ELSEWHERE.search("\n".join(texts(remedy))):
+        return []
+    return [
+        line
+        for line in typed(remedy)
+        if "--no-deps" not in line
+        and (names := list(installed_by(line)))
+        and "torch" not in names
+        and any(map(is_pinned_to_torch, names))
+    ]
 
 
 def test_nothing_that_is_bound_to_torch_brings_another_torch() -> None:
-    """A package compiled against torch is installed without what its metadata asks for, or together with that torch."""
-
-    def loose(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
-        every = dict(installed(remedy))
-        stays = "torch" in every or any('"torch==$(' in command for command in commands(remedy))
-        return [name for name, alone in every.items() if BOUND.match(name) and not alone and not stays]
-
+    """A package pinned to torch is installed without what its metadata asks for, or together with that torch."""
     assert faults(loose) == [], "installs these with their dependencies: add no_deps, or name torch"
+    assert faults(loose_in_words) == [], "add --no-deps, name torch, or say: in an environment of its own"
+
+
+PINNED = ("torch-tensorrt", "torchvision", "sglang", "lmdeploy", "vllm", "xformers", "unsloth", "torch_tensorrt")
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_a_package_pinned_to_torch_is_seen(name: str) -> None:
+    """In a command, among requirements and in a text."""
+    recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
+    bare = replace(remedy, title="Install it", actions=())
+
+    def by(action: Advise) -> list[str]:
+        return loose(recipe, replace(bare, actions=(action,)))
+
+    def said(words: str) -> list[str]:
+        return loose_in_words(recipe, replace(bare, title=words))
+
+    line = f"pip install -U {name}"
+    canonical = name.replace("_", "-")
+    assert by(Advise(text="", commands=(line,))) == [canonical]
+    assert by(Advise(text="", requirements=(f"{name}==1.0",))) == [canonical]
+    assert by(Advise(text="", commands=(f"{line} --no-deps",))) == []
+    assert by(Advise(text="", commands=(f'{line} "torch==$(python -c 1)"',))) == []
+    assert by(Advise(text="", requirements=(f"{name}==1.0",), no_deps=True)) == []
+    assert by(Advise(text="", commands=("pip install torch-scatter",))) == []
+    assert said(f"Do it: {line}, and start again") == [line]
+    assert said(f"Do it: {line}, in an environment of its own") == []
+    assert said(f"Do it: pip install --no-deps {name}, and start again") == []
 
 
 def test_a_remedy_installs_nobody_elses_package() -> None:
@@ -166,10 +144,56 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
             and name not in ANYBODYS
             and not own.match(name)
             and not re.search(rf"\b{re.escape(name)}\b", about)
+            and not any(_is_about(question, name) for question in asked(remedy.when))
             and not name.startswith("nvidia-")
         ]
 
     assert faults(others) == [], "installs these, and no condition says that the finding is about that"
+
+
+def others_in_words(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
+    """The packages of the stack that a line of its texts installs, and of which nothing else in the finding speaks."""
+    about = [str(one) for one in asked(recipe.when + remedy.when + remedy.unless)]
+    rest = "\n".join([recipe.id, recipe.title, recipe.what, *texts(remedy), *about]).lower()
+    names = []
+    for line in typed(remedy):
+        rest = rest.replace(line.lower(), "")
+        names += [name for name in installed_by(line) if name != "torch"]
+    return [name for name in names if _of_the_stack(name) and not _speaks_of(rest, name)]
+
+
+def _of_the_stack(name: str) -> bool:
+    return name not in ANYBODYS and (is_pinned_to_torch(name) or stack_package(name) is not None)
+
+
+def _speaks_of(text: str, name: str) -> bool:
+    """Its name, or a part of it, as in: FlashAttention for flash-attn."""
+    return any(part in text for part in name.split("-") if len(part) > 2)
+
+
+def test_a_text_installs_nobody_elses_package() -> None:
+    """A line for B in the text of a remedy for A: the finding, its conditions or the rest of the text names B."""
+    assert faults(others_in_words) == []
+
+
+def test_somebody_elses_package_is_seen() -> None:
+    """In a text; what the finding or a condition is about is its own."""
+    recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
+    bare = replace(remedy, when=(), unless=(), actions=(), title="Do it: pip install --no-deps vllm, and start again")
+
+    assert others_in_words(recipe, bare) == ["vllm"]
+    assert others_in_words(recipe, replace(bare, title=f"vLLM: {bare.title}")) == []
+    about = OneOf(fact=FactName.parse("subject.package"), values=("vllm",))
+    assert others_in_words(recipe, replace(bare, when=(about,))) == []
+
+
+def _is_about(question: Question, name: str) -> bool:
+    """Whether it asks for a package by an expression that has this name."""
+    return (
+        isinstance(question, Matches)
+        and str(question.fact).endswith("package")
+        and re.search(question.pattern, name) is not None
+    )
 
 
 def test_a_reinstall_leaves_the_rest_alone() -> None:
@@ -184,12 +208,6 @@ def test_a_reinstall_leaves_the_rest_alone() -> None:
         return [one for one in commands(remedy) if "--force-reinstall" in one and "--no-deps" not in one]
 
     assert faults(everything) == [], "add --no-deps, or uninstall and install"
-
-
-def test_commands_are_whole() -> None:
-    """No command leaves a word to be filled in: a fact stands there, or the text says what to find out."""
-    assert faults(lambda _, remedy: [command for command in commands(remedy) if TO_FILL_IN.search(command)]) == []
-    assert faults(lambda _, remedy: [text for text in typed(remedy) if TO_FILL_IN.search(text)]) == []
 
 
 def test_no_remedy_waits_for_a_fact_to_be_absent() -> None:
@@ -218,12 +236,11 @@ def _not_asked(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
     names = facts_asked(recipe, remedy)
     packages = {name for name, _ in installed(remedy)}
     lines = list(commands(remedy))
-    wheel = any(isinstance(action, InstallWheel) for action in remedy.actions)
     # What needs no log is judged on a node, and nodes that are examined are Linux.
-    for_linux = recipe.logs and (wheel or any(OF_LINUX.search(line) for line in lines))
+    for_linux = recipe.logs and any(isinstance(action, InstallWheel) for action in remedy.actions)
     moves_torch = "torch" in packages or any("download.pytorch.org/whl/cu" in line for line in lines)
     needed = {
-        "the system (node.system)": (for_linux, SYSTEMS),
+        "the system (node.system)": (for_linux, {"node.system"}),
         "the GPUs (gpu.compute_capability)": (packages & {"flash-attn", "flash-attn-3", "flash-attn-4"}, GPUS),
         "the driver (or a release computed for it)": (moves_torch and recipe.id not in SAME_TORCH, DRIVERS),
         "the torch (torch.version)": (any(map(builds_flash_attn, remedy.actions)), {"torch.version"}),

@@ -110,6 +110,11 @@ class StackPackage:
             return tuple(one for one in self.gpus if one.releases.contains(pins[0], prereleases=True))
         return self.gpus
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it is made for one torch, or asks for it."""
+        return self.bound == "torch-minor" or bool(self.made_for) or bool(self.torch)
+
     def torch_of(self, version: str) -> str:
         """The torch that this release pins; empty when the table does not say: it is newer, or pins none."""
         own = Version(version)
@@ -134,6 +139,12 @@ class StackPackage:
 def stack_package(name: str) -> StackPackage | None:
     """The row of a package; None when the table has none."""
     return _packages().get(canonical_name(name))
+
+
+def is_pinned_to_torch(name: str) -> bool:
+    """True for a package that is made for one torch: an installer that follows its metadata may bring another."""
+    row = stack_package(name)
+    return canonical_name(name) in _table()["pins"] or (row is not None and row.is_pinned)
 
 
 def is_like_the_stack(name: str) -> bool:
