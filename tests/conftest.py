@@ -51,6 +51,11 @@ settings.register_profile("explore", deadline=None, max_examples=200)
 # costs a tenth of its time.
 gc.set_threshold(50_000, 20, 20)
 
+# Three processes of tests on two processors: a thread of OpenMP that waits for work would take one of them from another
+# test meanwhile, five times what the work itself takes. How many threads there are stays as it is.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
 # A shell starts what runs in its background with ^C ignored, and what the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -56,8 +56,11 @@ def work(one):
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         if status and not isinstance(ended.code, int):
             print(ended.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        told = error.__traceback__
+        while told is not None and told.tb_frame.f_code.co_filename != script:
+            told = told.tb_next  # as if the script had been started, and not run by this one
+        traceback.print_exception(type(error), error, told or error.__traceback__)
         status = 1
     threading._shutdown()
     atexit._run_exitfuncs()
