@@ -17,11 +17,15 @@ ROOT = Path(os.environ.get("ATTN_DOCTOR_TEST_PACKAGES") or Path(tempfile.gettemp
 
 SMALL = ("einops==0.8.2", "packaging")
 TRITON = "triton==3.7.1"
-_NEEDED = ("safetensors", "pyyaml", "regex", "tqdm", "filelock", "numpy")
+#: What transformers needs beside its tokenizers and what the environment of the tests has: numpy, pyyaml and mcp's
+#: httpx2 by pyproject.toml, filelock and fsspec by torch. To resolve and unpack those as well takes as long again.
+_NEEDED = ("safetensors", "regex", "tqdm")
+_OF_REQUESTS = ("requests", "urllib3", "certifi", "charset-normalizer", "idna")
 
 
-def installed(*wanted: str, deps: Sequence[str] = (), compiled: bool = True) -> Path:
-    """A folder with these packages alone, or with `deps` and what those need; skips where no registry is reached.
+def installed(*wanted: str, beside: Sequence[str] = (), deps: Sequence[str] = (), compiled: bool = True) -> Path:
+    """A folder with these packages alone and those `beside` them, or with `deps` and what those need; skips where no
+    registry is reached.
 
     Not `compiled`: what is imported is compiled then, sixty of the thousand modules of transformers.
     """
@@ -36,7 +40,7 @@ def installed(*wanted: str, deps: Sequence[str] = (), compiled: bool = True) -> 
             partial = folder.with_name(folder.name + f".part{os.getpid()}")
             install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                        *(() if compiled else ("--no-compile",)), "--target", str(partial)]  # fmt: skip
-            for what in (["--no-deps", *wanted], deps):
+            for what in (["--no-deps", *wanted, *beside], deps):
                 if what:
                     done = subprocess.run([*install, *what], capture_output=True, text=True, timeout=900)
                     if done.returncode:
@@ -47,13 +51,13 @@ def installed(*wanted: str, deps: Sequence[str] = (), compiled: bool = True) -> 
 
 def old_transformers() -> Path:
     """4.50.3, and what it needs."""
-    return installed("transformers==4.50.3", "tokenizers==0.21.4",
-                     deps=("huggingface-hub<1", "requests", *_NEEDED), compiled=False)  # fmt: skip
+    needed = ("tokenizers==0.21.4", "huggingface-hub<1", *_OF_REQUESTS, *_NEEDED)
+    return installed("transformers==4.50.3", beside=needed, compiled=False)
 
 
 def new_transformers() -> Path:
     """5.23.0, and what it needs."""
-    return installed("transformers==5.23.0", deps=("tokenizers", "huggingface-hub", *_NEEDED), compiled=False)
+    return installed("transformers==5.23.0", beside=("tokenizers", "huggingface-hub", *_NEEDED), compiled=False)
 
 
 def flash_linear_attention(version: str) -> list[Path]:

@@ -14,6 +14,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, TypedDict, cast
 
 from . import forked, outcomes
+from .uncollected import uncollected
 
 if TYPE_CHECKING:
     from .forked import Tell
@@ -104,7 +105,8 @@ def attempt(module: str) -> Tuple[Outcome, Optional[BaseException]]:
     started = time.monotonic()
     raised: Optional[BaseException] = None
     try:
-        imported = importlib.import_module(module)
+        with uncollected():
+            imported = importlib.import_module(module)
     except BaseException as error:  # a module may raise KeyboardInterrupt itself; no user can press ^C here
         found, raised = _failed(error), error
     else:

@@ -9,6 +9,7 @@ from typing import Any, Dict
 
 from . import answers as _answers
 from .trace_run import prepare
+from .uncollected import uncollected
 
 
 def run(request: Dict[str, Any], answers: str, package: str) -> None:
@@ -20,7 +21,8 @@ def run(request: Dict[str, Any], answers: str, package: str) -> None:
     prepare(request)  # type: ignore[arg-type]
     home = importlib.import_module("." + package, __package__)
     try:
-        examine = importlib.import_module(home.__name__ + ".run").examine
+        with uncollected():
+            examine = importlib.import_module(home.__name__ + ".run").examine
     except ImportError as error:
         message = "this interpreter cannot look: {}: {}".format(type(error).__name__, error)
         missing = {"kind": "library missing", "message": message, "traceback": None}

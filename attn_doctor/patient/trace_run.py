@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, List
 
 from . import answers as _answers
 from . import trace
+from .uncollected import uncollected
 
 if TYPE_CHECKING:
     from .simulate.triton.record import Launch
@@ -31,7 +32,8 @@ def main(request: Request, answers: str) -> None:
     _answers.write(answers, "started", {"pid": os.getpid(), "executable": sys.executable, "time": time.time()})
     prepare(request)
     try:
-        from .trace.run import run
+        with uncollected():
+            from .trace.run import run
     except ImportError as error:
         _answers.write(answers, "trace", _unusable("library missing", error))
         return

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import attn_doctor
+from tests.warm import nursery
 
 BOOTSTRAP = Path(attn_doctor.__file__).parent / "patient" / "bootstrap.py"
 
@@ -18,8 +19,10 @@ BOOTSTRAP = Path(attn_doctor.__file__).parent / "patient" / "bootstrap.py"
 class Patient:
     """An interpreter with stub packages on its path. `answers` holds what the last `run` left, by name."""
 
-    def __init__(self, folder, python):
+    def __init__(self, folder, python, *, warm=False):
+        """`warm`: forked where torch is imported, for tests about what comes after that."""
         self.python = python
+        self.warm = warm
         self.bootstrap = BOOTSTRAP
         self.stubs = folder / "stubs"
         self.answers_dir = folder / "answers"
@@ -44,11 +47,15 @@ class Patient:
         # As little as a login shell gives: what the tests' own surroundings set must not do the work of the code.
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         environment = {**inherited, "PYTHONPATH": str(self.stubs), **(env or {})}
-        command = [self.python, str(self.bootstrap), *(arguments or [str(path), str(self.answers_dir)])]
+        words = [str(self.bootstrap), *(arguments or [str(path), str(self.answers_dir)])]
         started = time.monotonic()
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, env=environment, cwd=self.scratch, check=False
-        )
+        if self.warm:
+            done = nursery("torch").run(words, env=environment, cwd=self.scratch, timeout=timeout)
+        else:
+            done = subprocess.run(
+                [self.python, *words],
+                capture_output=True, text=True, timeout=timeout, env=environment, cwd=self.scratch, check=False,
+            )  # fmt: skip
         self.seconds = time.monotonic() - started
         self.answers = {p.stem: json.loads(p.read_text()) for p in self.answers_dir.glob("*.json")}
         return done
@@ -73,6 +80,12 @@ class Patient:
 def patient(tmp_path):
     """The interpreter of the tests."""
     return Patient(tmp_path, sys.executable)
+
+
+@pytest.fixture
+def warm_patient(tmp_path):
+    """The same, forked from a process that has imported torch, and nothing else that a package could be."""
+    return Patient(tmp_path, sys.executable, warm=True)
 
 
 def find_python(version):

@@ -21,6 +21,7 @@ def sample(patient):
             (patient.stubs / "sitecustomize.py").write_text(
                 "import os, at_fork\nos.register_at_fork(after_in_child=at_fork.here)\n"
             )
+            patient.warm = True
         patient.examine(**{"torch": True, "sample": True, "timeout": 30, **request})
         return {(c["dtype"], c["mode"]): c for c in patient.answers["sample"]["cells"]}
 

@@ -18,6 +18,7 @@ import pytest
 
 from attn_doctor.formats import report_v1
 from tests.conftest import CHECKOUT, Doctor, clean_environment, command, needs_torch, run_here
+from tests.warm import nursery
 
 AMPERE = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n"
 
@@ -246,9 +247,9 @@ PROVOKED = {
 @pytest.mark.parametrize("cause", PROVOKED)
 def test_errors_that_torch_really_raises(doctor: Doctor, tmp_path: Path, cause: str) -> None:
     """The text of this torch, not one that was copied."""
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROVOKED[cause])], capture_output=True, text=True, timeout=120
-    )
+    script = tmp_path / "provoking.py"
+    script.write_text(textwrap.dedent(PROVOKED[cause]))
+    run = nursery("torch").run([script], env=clean_environment(), cwd=tmp_path, timeout=120)
     assert run.returncode == 1
 
     assert causes(explain(doctor, run.stderr, tmp_path=tmp_path))[0] == cause

@@ -20,6 +20,7 @@ from attn_doctor.model.facts import FactSet
 from attn_doctor.model.findings import Diagnosis
 from attn_doctor.recipes import shelf
 from tests.conftest import clean_environment, needs_torch
+from tests.warm import nursery
 
 COMPILER = shutil.which("g++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
@@ -244,9 +245,10 @@ HALF_ON_CPU = """
     [(COMPILED, "linear-dtype-mismatch"), (HALF_ON_CPU, "fp16-on-cpu")],
     ids=["under torch.compile", "half on the CPU"],
 )
-def test_more_of_torch_s_own(script: str, cause: str) -> None:
+def test_more_of_torch_s_own(tmp_path: Path, script: str, cause: str) -> None:
     """A mismatch inside a compiled function, an operator without half: as this torch words them."""
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=180)
+    (tmp_path / "more.py").write_text(textwrap.dedent(script))
+    run = nursery("torch").run([tmp_path / "more.py"], env=clean_environment(), cwd=tmp_path, timeout=180)
     assert run.returncode == 1
 
     assert causes(run.stderr)[0] == cause

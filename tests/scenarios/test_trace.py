@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -79,6 +80,10 @@ def trace(folder: Path, *arguments: str, path: Path | None = None) -> subprocess
     return run_here("trace", *arguments, cwd=folder, env={} if path is None else {"PYTHONPATH": str(path)})
 
 
+#: The same, where two tests look at one run: of a file that no test writes anew.
+once = functools.cache(trace)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("model")
@@ -92,7 +97,7 @@ def line(text: str) -> int:
 
 def test_the_lines_that_promoted_are_named(folder: Path) -> None:
     """Both promoters of q are named with their lines, the normalisation of k too; v is not blamed."""
-    ended = trace(folder, "model.py:broken", "--autocast", "fp16", "--json")
+    ended = once(folder, "model.py:broken", "--autocast", "fp16", "--json")
     report = json.loads(ended.stdout)
     jsonschema.validate(report, json.loads(report_v1.json_schema()))
     places = {(found["id"], found["locations"][0]["line"]) for found in report["findings"]}
@@ -147,7 +152,7 @@ def test_shapes_that_differ_are_no_dtype_trouble(folder: Path) -> None:
 @pytest.mark.parametrize(("gpu", "findings"), [("v100", ["gpu-before-ampere"]), ("a100", [])])
 def test_flash_attn_on_an_old_gpu(folder: Path, gpu: str, findings: list[str]) -> None:
     """A call that flash-attn refuses for the GPU's age is explained, whether it is installed or stood in for."""
-    ended = trace(folder, "model.py:mended", "--autocast", "fp16", "--gpu", gpu, "--json")
+    ended = once(folder, "model.py:mended", "--autocast", "fp16", "--gpu", gpu, "--json")
 
     assert [found["id"] for found in json.loads(ended.stdout)["findings"]] == findings
     assert ended.returncode == len(findings)
@@ -155,7 +160,7 @@ def test_flash_attn_on_an_old_gpu(folder: Path, gpu: str, findings: list[str]) -
 
 def test_arguments_reach_the_factory(folder: Path) -> None:
     """--arg hands values on."""
-    report = json.loads(trace(folder, "model.py:mended", "--autocast", "fp16", "--json").stdout)
+    report = json.loads(once(folder, "model.py:mended", "--autocast", "fp16", "--gpu", "a100", "--json").stdout)
     assert report["trace"]["attention"][0]["calls"] == 2
     ended = trace(folder, "model.py:broken", "--arg", "layers=5", "--autocast", "fp16", "--json")
 
@@ -340,16 +345,15 @@ def test_sdpa_on_math_is_a_finding(folder: Path) -> None:
 def test_clean_says_of_what(folder: Path) -> None:
     """In text, markdown and JSON: what was judged, and what nobody looked at; and that the GPU was not there."""
     said = "dtypes and backends; values, masks and packing were not examined"
-    asked = ("model.py:mended", "--autocast", "fp16", "--gpu", "h100")
-    report = json.loads(trace(folder, *asked, "--json").stdout)
+    asked = ("model.py:mended", "--autocast", "fp16", "--gpu", "a100")
+    report = json.loads(once(folder, *asked, "--json").stdout)
 
     assert report["trace"]["judged"] == said
     assert report["trace"]["rules"]["gpu"]["assumed"] is True
     for form in ("text", "markdown"):
         assert said in " ".join(trace(folder, *asked, "--format", form).stdout.split())
-    assert (
-        json.loads(trace(folder, "model.py:broken", "--autocast", "fp16", "--json").stdout)["trace"]["judged"] is None
-    )
+    broken = once(folder, "model.py:broken", "--autocast", "fp16", "--json").stdout
+    assert json.loads(broken)["trace"]["judged"] is None
 
 
 @pytest.mark.parametrize(

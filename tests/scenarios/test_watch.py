@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm import nursery
+
 pytest.importorskip("torch")
 
+LIGHT = """
+import sys
+import attn_doctor
+assert not {"torch", "rich", "typer", "pydantic"} & set(sys.modules), "importing attn_doctor is not light"
+"""
 PROGRAM = """
 import sys
 import attn_doctor
-assert not {{"torch", "rich", "typer", "pydantic"}} & set(sys.modules), "importing attn_doctor is not light"
 import torch
 import torch.nn.functional as F
 
@@ -38,23 +44,23 @@ print("told", len(watching.results), watching.trouble)
 print("rich" in sys.modules, any(name.startswith("_attn_doctor_patient") for name in sys.modules))
 """
 
+SURROUNDINGS = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
 
 def run(tmp_path: Path, *, scale: str = "scale", options: str = "", **environment: str):
+    """The program, forked where torch is imported."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(scale=scale, options=options))
-    root = str(Path(__file__).resolve().parents[2])
-    return subprocess.run(
-        [sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": root, **environment},
-        timeout=120,
-    )
+    return nursery("torch").run([program], env={**SURROUNDINGS, **environment}, cwd=tmp_path, timeout=120)
 
 
 def test_a_broken_call_is_told(tmp_path: Path) -> None:
-    """The program gets its own exception; the path and the guilty line stand on stderr."""
-    ended = run(tmp_path)
+    """The program gets its own exception; the path and the guilty line stand on stderr. Importing is light."""
+    program = tmp_path / "program.py"
+    program.write_text(LIGHT + PROGRAM.format(scale="scale", options=""))
+    ended = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, env=SURROUNDINGS, timeout=120
+    )
 
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[:2] == ["raised: Expected query, key, and value to have t", "told 1 None"]
@@ -82,11 +88,7 @@ def told_by(tmp_path: Path, body: str) -> tuple[str, str]:
     """What a program of that body, after the definitions of PROGRAM, says on stdout and on stderr."""
     head = PROGRAM.format(scale="scale", options="").split("x = torch.randn")[0]
     (tmp_path / "own.py").write_text(f"{head}x = torch.randn(2, 8, 32).bfloat16()\n{body}")
-    root = str(Path(__file__).resolve().parents[2])
-    ended = subprocess.run(
-        [sys.executable, str(tmp_path / "own.py")],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root}, timeout=300,
-    )  # fmt: skip
+    ended = nursery("torch").run([tmp_path / "own.py"], env=SURROUNDINGS, cwd=tmp_path, timeout=300)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout, ended.stderr
 

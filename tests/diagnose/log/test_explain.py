@@ -365,11 +365,16 @@ def test_a_call_that_was_refused_is_of_the_caller(frames: tuple[str, ...], owner
 
 @pytest.mark.parametrize("recipe", [one for one in bundled() if one.logs], ids=lambda one: str(one.id))
 def test_no_text_has_holes(recipe: Recipe) -> None:
-    """What a log does not tell leaves no lone question mark in a title, a cure or a command to be copied."""
+    """What a log does not tell leaves no lone question mark in a title, a cure or a command to be copied; no title is
+    the recipe's id."""
+    named = recipe.id.replace("-", " ")
     for case in recipe.cases:
         if not case.log:
             continue
         for finding in said(case.log, recipe).findings:
+            title = finding.title.lower()
+            assert title != named
+            assert not re.search(r"\?|\{|\bcuda needs", title), title
             texts = [finding.title, finding.why, finding.known_problems]
             for remedy in finding.remedies:
                 texts += [remedy.title, remedy.why_this_safety]

@@ -38,7 +38,7 @@ def lines(pattern: str) -> list[str]:
     texts = [text for literal in required(pattern) for text in (literal, literal[:-1])] or ["a"]
     plain = re.sub(r"\\[.]|[^\w :/.,'()-]", "", pattern)[:80] or "a"
     fillers = [*texts[:6], plain, "a", " ", "a ", "/a", ".", "1", "1.", "(", "[rank", "x=", "\\", "torch.", "'"]
-    return [(filler * (PIECE // len(filler) + 1))[:PIECE] + tail for filler in fillers for tail in ("", "\n", "!")]
+    return [(filler * (PIECE // len(filler) + 1))[:PIECE] + tail for filler in fillers for tail in ("", "!")]
 
 
 def explain_all(_: list[str]) -> int:
@@ -62,13 +62,15 @@ def search_all(patterns: list[str]) -> int:
 
 
 def patterns_of_the_shelf() -> list[str]:
-    return [
-        text
+    """Each once: the same `unless` stands beside many."""
+    every = {
+        text: None
         for recipe in shelf.bundled()
         for log in recipe.logs
         for text in (log.pattern, log.unless, log.nearby, log.unless_nearby)
         if text
-    ]
+    }
+    return [*every]
 
 
 def in_time(work: Callable[[list[str]], int], patterns: list[str]) -> int:

@@ -15,6 +15,12 @@ pytest.importorskip("torch")
 PLANTED = Path(__file__).with_name("planted.py")
 
 
+@pytest.fixture
+def patient(warm_patient):
+    """What is tried here comes after the import of torch."""
+    return warm_patient
+
+
 def run(patient, backends, **more):
     """The cells that were tried."""
     shutil.copy(PLANTED, patient.stubs)
@@ -67,7 +73,7 @@ WRONG = (
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory):
     """The cells of each function of WRONG, tried when the first of its group is asked for."""
-    patient = Patient(tmp_path_factory.mktemp("wrong"), sys.executable)
+    patient = Patient(tmp_path_factory.mktemp("wrong"), sys.executable, warm=True)
 
     class Cells(dict):
         def __missing__(self, function):

@@ -28,6 +28,12 @@ XPOS, BUFFER, AUTOCAST = "x-transformers-xpos", "x-transformers-rotary-fp32-buff
 
 
 @pytest.fixture
+def patient(warm_patient):
+    """What is tried here comes after the import of torch."""
+    return warm_patient
+
+
+@pytest.fixture
 def run(patient):
     """Gives a function (line in forward, or a whole module) -> samples by name."""
 

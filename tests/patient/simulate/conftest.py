@@ -13,6 +13,7 @@ import pytest
 
 import attn_doctor
 from tests.installed import installed
+from tests.warm import nursery
 
 PATIENT = Path(attn_doctor.__file__).parent / "patient"
 CHECKOUT = Path(attn_doctor.__file__).parent.parent
@@ -52,18 +53,23 @@ class Beside:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
         return {**kept, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def run(self, tmp_path, script, timeout=120):
-        """What `script` gave to answer(...). It has patient/ loaded, and is a file: Triton reads its source."""
+    def run(self, tmp_path, script, timeout=120, *, warm=False):
+        """What `script` gave to answer(...). It has patient/ loaded, and is a file: Triton reads its source. `warm`:
+        forked where torch and this Triton are imported."""
         file = tmp_path / "script.py"
         file.write_text(LOAD + script)
-        done = subprocess.run(
-            [sys.executable, str(file)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env=self.environment(),
-            cwd=tmp_path,
-        )
+        if warm:
+            ready = nursery("torch", "triton", path=str(self.folder))
+            done = ready.run([file], env=self.environment(), cwd=tmp_path, timeout=timeout)
+        else:
+            done = subprocess.run(
+                [sys.executable, str(file)],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                env=self.environment(),
+                cwd=tmp_path,
+            )
         answers = [line for line in done.stdout.splitlines() if line.startswith("ANSWER")]
         assert answers, done.stdout[-2000:] + done.stderr[-4000:]
         return json.loads(answers[-1][len("ANSWER") :])

@@ -62,6 +62,12 @@ LAYERS = {
 
 
 @pytest.fixture
+def patient(warm_patient):
+    """What is tried here comes after the import of torch."""
+    return warm_patient
+
+
+@pytest.fixture
 def compiled(patient, triton):
     """compiled(): the plan, and what each backend came to, by name."""
 

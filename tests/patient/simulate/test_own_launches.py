@@ -84,6 +84,12 @@ def dies(q, k, v, **options):
 
 
 @pytest.fixture
+def patient(warm_patient):
+    """What is tried here comes after the import of torch."""
+    return warm_patient
+
+
+@pytest.fixture
 def compiled(patient, triton):
     """compiled(names…): what each function came to, by name."""
 

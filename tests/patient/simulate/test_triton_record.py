@@ -63,7 +63,7 @@ answer([launch.count for launch in recording.launches])
 """
     )
 
-    assert triton.run(tmp_path, script) == [3, 1, 1, 1, 1, 1, 1]
+    assert triton.run(tmp_path, script, warm=True) == [3, 1, 1, 1, 1, 1, 1]
 
 
 def test_every_configuration_of_an_autotuned_kernel(triton, tmp_path):
@@ -81,7 +81,7 @@ answer([[launch.autotuned, launch.count, [one.positional[-1] for one in launch.c
 """
     )
 
-    both, small, large = triton.run(tmp_path, script)
+    both, small, large = triton.run(tmp_path, script, warm=True)
 
     assert both[:3] == [True, 2, [64, 64, 128, 128]]
     assert [options["num_warps"] for options in both[3]] == [1, 4, 1, 4]
@@ -108,7 +108,7 @@ answer(counts)
 """
     )
 
-    (kept, silent), (all_of_them, told) = triton.run(tmp_path, script)
+    (kept, silent), (all_of_them, told) = triton.run(tmp_path, script, warm=True)
 
     assert (kept, silent) == (1, [])
     assert all_of_them == 2
@@ -136,7 +136,7 @@ answer(seen)
 """
     )
 
-    assert triton.run(tmp_path, script) == [[1, True, 32], [1, True, 64], [1, True, 13], "thirteen"]
+    assert triton.run(tmp_path, script, warm=True) == [[1, True, 32], [1, True, 64], [1, True, 13], "thirteen"]
 
 
 def test_wrong_arguments_are_still_refused(triton, tmp_path):
@@ -152,7 +152,7 @@ with triton_record.record() as recording:
 """
     )
 
-    assert "missing a required argument" in triton.run(tmp_path, script)
+    assert "missing a required argument" in triton.run(tmp_path, script, warm=True)
 
 
 def test_fake_tensors(triton, tmp_path):
@@ -170,7 +170,7 @@ answer([verdict.outcome for verdict in found])
 """
     )
 
-    assert triton.run(tmp_path, script) == ["compiles", "compiles"]
+    assert triton.run(tmp_path, script, warm=True) == ["compiles", "compiles"]
 
 
 def test_afterwards_triton_is_itself(triton, tmp_path):
@@ -191,7 +191,7 @@ answer([inside is before[0], (JITFunction.run, Autotuner.run) == before])
 """
     )
 
-    assert triton.run(tmp_path, script) == [False, True]
+    assert triton.run(tmp_path, script, warm=True) == [False, True]
 
 
 def test_without_triton_nothing_is_recorded(triton, tmp_path):

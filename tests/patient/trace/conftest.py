@@ -11,6 +11,7 @@ import attn_doctor
 from attn_doctor.patient.libraries.contract import Kept
 from attn_doctor.patient.simulate.cuda.simulated_gpu import Described
 from attn_doctor.patient.trace.answer import Answer
+from tests.installed import new_transformers
 from tests.typed_dicts import differences
 
 PATIENT = Path(attn_doctor.__file__).parent / "patient"
@@ -98,6 +99,14 @@ class Tracer:
 def traced():
     pytest.importorskip("torch")
     tracer = Tracer()
+    yield tracer
+    tracer.close()
+
+
+@pytest.fixture(scope="session")
+def with_transformers():
+    """A tracer beside transformers 5.23.0: one for all files, for to import it takes seconds."""
+    tracer = Tracer(path=[new_transformers()])
     yield tracer
     tracer.close()
 

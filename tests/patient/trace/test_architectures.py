@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from tests.installed import new_transformers, old_transformers
+from tests.installed import old_transformers
 from tests.patient.trace.conftest import Tracer, operand
 
 pytestmark = pytest.mark.registry
@@ -45,7 +45,10 @@ def cells():
 
 @pytest.fixture(scope="module", params=RELEASES)
 def release(request):
-    tracer = Tracer(path=[old_transformers() if request.param == "4.50.3" else new_transformers()])
+    if request.param == "5.23.0":
+        yield request.param, request.getfixturevalue("with_transformers")
+        return
+    tracer = Tracer(path=[old_transformers()])
     yield request.param, tracer
     tracer.close()
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.installed import SMALL, flash_linear_attention, installed, new_transformers
+from tests.installed import SMALL, flash_linear_attention, installed
 from tests.patient.trace.conftest import Tracer, culprit, operand
 
 pytestmark = pytest.mark.registry
@@ -151,13 +151,6 @@ LLAMA = {
 }
 
 
-@pytest.fixture(scope="module")
-def transformers():
-    tracer = Tracer(path=[new_transformers()])
-    yield tracer
-    tracer.close()
-
-
 @pytest.mark.parametrize(
     ("options", "name", "verdict"),
     [
@@ -167,10 +160,10 @@ def transformers():
         ({"attn": "flash_attention_2", "dtype": "float32", "autocast": "float16"}, "flash_attn_func", "clean"),
     ],
 )
-def test_config_without_weights(transformers, tmp_path, options, name, verdict):
+def test_config_without_weights(with_transformers, tmp_path, options, name, verdict):
     """A 70-billion-parameter Llama is traced from its config alone, layer by layer, whatever memory there is."""
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    answer = transformers.ask({"kind": "hf", "target": str(tmp_path), **options})
+    answer = with_transformers.ask({"kind": "hf", "target": str(tmp_path), **options})
 
     assert [(c["name"], c["verdict"]) for c in answer["attention"]] == [(name, verdict)], answer["error"]
     assert answer["attention"][0]["calls"] == (80 if verdict == "clean" else 1)

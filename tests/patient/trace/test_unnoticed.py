@@ -228,15 +228,6 @@ TRANSFORMERS = {
 WIDTHS = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
 
 
-@pytest.fixture(scope="module")
-def with_transformers():
-    from tests.installed import new_transformers
-
-    tracer = Tracer(path=[new_transformers()])
-    yield tracer
-    tracer.close()
-
-
 @pytest.mark.registry
 @pytest.mark.parametrize("attention", ["sdpa", "flash_attention_2", "eager"])
 @pytest.mark.parametrize("kind", sorted(TRANSFORMERS))
