@@ -144,7 +144,7 @@ def stack_package(name: str) -> StackPackage | None:
 def is_pinned_to_torch(name: str) -> bool:
     """True for a package that is made for one torch: an installer that follows its metadata may bring another."""
     row = stack_package(name)
-    return canonical_name(name) in _table()["pins"] or (row is not None and row.is_pinned)
+    return canonical_name(name) in shelf.table(TABLE)["pins"] or (row is not None and row.is_pinned)
 
 
 def is_like_the_stack(name: str) -> bool:
