@@ -11,7 +11,7 @@ from attn_doctor.quick_patterns import when_used
 
 _DONE = FactName.parse("log.done")
 #: Texts of which one stands in every line that is read.
-SIGNS = ("--", "attn", "xport ", "set ", "=", "asser", "我", "os.")
+SIGNS = ("--", "attn", "xport ", "set ", "=", "asser", "我", "os.", "able_", "重", "试", "加")
 #: A command, or the next line of one.
 _TYPED = when_used(
     r"^\s*(?:[$%>!]\s*|PS [^>\n]{0,200}> ?|[A-Za-z]:\\[^>\n]{0,200}> ?|\([\w.-]{1,60}\) ?\S{0,200}[$#>]? ?)?"
@@ -23,6 +23,8 @@ _TYPED = when_used(
 _CALLED = when_used(
     r"^\s{0,200}(?:[\w.]{1,100} ?= ?|return )?[\w.]{1,100}\([^\n]*=|^\s{1,200}\w{3,60} ?= ?[^\s=][^\n]{0,200},?$"
 )
+#: A call that switches something on or off by its name, as code has it.
+_SWITCHED = when_used(r"^\s{0,200}(?:\w+ ?= ?)?(?:\w+\.){1,4}(?:enable|disable)_\w+\(")
 _MESSAGE = when_used(r"\b\w+(?:Error|Warning|Exception)\b|[Pp]lease\b|\b(?:[Tt]ry|[Cc]onsider|[Yy]ou)\b")
 #: Its writer did it.
 _SAID = when_used(
@@ -30,7 +32,7 @@ _SAID = when_used(
     r" (?:tried|set|load(?:ed)?|used?|added?|pass(?:ed)?|put|enabled|run|ran|running|using|changed|replaced?)\b"
     r"|\balready (?:set|use[sd]?|added|tried|passed)\b|\b[Ee]ven (?:with|though|after|when)\b|\b[Tt]ried\b"
     r"|\b[Tt]rying to (?:run|use|start|set)\b"
-    r"|我(?:已|在|用|把|试|也)|设置了|已经"
+    r"|我(?:已|在|用|把|试|也)|设置了|已经|重跑|重试|试(?:过|了)|加(?:了|上)"
 )
 _VARIABLE = when_used(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})=[\"']?(?P<value>[\w./:,-]{1,80})")
 #: Where packages are looked for is no setting: another release comes from the same place.
@@ -39,6 +41,7 @@ _FLAG = when_used(
     r"(?P<name>--[a-z][\w-]{2,60})(?:[ =][\"']?(?P<value>[A-Za-z0-9][\w./-]{0,60}))?"
 )
 _KEY = when_used(r"\b(?P<name>[a-z][a-z0-9_]{3,60}) ?[=:] ?[\"']?(?P<value>[\w.]{1,60})[\"']?")
+_SWITCH = when_used(r"(?<!\w)(?P<name>(?:enable|disable)_[a-z][a-z0-9_]{4,60})(?=\(|\b(?! ?[=:]))")
 #: A build of torch was installed; where the trouble stays, it went into another Python.
 _TORCH_FROM = when_used(r"\binstall [^\n]{0,80}\btorch\b[^\n]{0,120}/whl/(?:\w+/)?(?P<build>cu\d{3})\b")
 #: A variable that a line of code sets for itself, and none that is commented out or advised.
@@ -59,11 +62,12 @@ _MOST = 40
 
 def settings_in(text: str) -> Iterator[str]:
     """The settings that this line shows as made, in one form: `NAME=value`, `--flag=value`, `key=value`,
-    `attention=sdpa`, `torch-index=cu128`, `os.environ NAME=value`.
+    `attention=sdpa`, `enable_tiling()`, `torch-index=cu128`, `os.environ NAME=value`.
     """
     if "os." in text and (found := _IN_PYTHON.match(text)):
         yield f"{IN_PYTHON}{found['name']}={found['value']}"
-    if not (_TYPED.search(text) or _SAID.search(text) or (_CALLED.search(text) and not _MESSAGE.search(text))):
+    called = (_CALLED.search(text) or _SWITCHED.search(text)) and not _MESSAGE.search(text)
+    if not (_TYPED.search(text) or _SAID.search(text) or called):
         return
     if asked := _TORCH_FROM.search(text):
         yield f"torch-index={asked['build']}"
@@ -80,6 +84,8 @@ def settings_named(text: str) -> Iterator[str]:
     """The settings that a text names, whoever speaks."""
     for found in _ATTENTION.finditer(text):
         yield f"attention={found['value']}"
+    for found in _SWITCH.finditer(text):
+        yield f"{found['name']}()"
     for pattern in (_VARIABLE, _FLAG, _KEY):
         for found in pattern.finditer(text):
             value = (found["value"] or "").rstrip(".,;:")

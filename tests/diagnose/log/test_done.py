@@ -26,6 +26,9 @@ from tests.diagnose.log.making import made
         ("os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
         ('os.environ.setdefault("MOON_BACKEND", "EAGER")', "os.environ MOON_BACKEND=EAGER"),
         ("12 os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
+        ('pipe.enable_attention_slicing("max")', "enable_attention_slicing()"),
+        ("加 `pipe.enable_attention_slicing()` 重跑，同样报错", "enable_attention_slicing()"),
+        ("I tried enable_attention_slicing and it is the same", "enable_attention_slicing()"),
         (">>> os.putenv('MOON_BACKEND', 'EAGER')", "os.environ MOON_BACKEND=EAGER"),
         ("----> 3 os.environ['MOON_BACKEND'] = 'EAGER'", "os.environ MOON_BACKEND=EAGER"),
     ],
@@ -48,6 +51,9 @@ def test_what_was_typed_called_or_said_is_made(line: str, setting: str) -> None:
         "You can pass attn_implementation='sdpa' in from_pretrained(...)",
         "step=10 loss=2.1",
         "Please set os.environ['MOON_BACKEND'] = 'EAGER' before the import",
+        "You can call pipe.enable_attention_slicing()",
+        "# pipe.enable_attention_slicing()",
+        "    def enable_attention_slicing(self, slice_size='auto'):",
         "# os.environ['MOON_BACKEND'] = 'EAGER'",
         "1" * 200 + " os.environ['MOON_BACKEND'] = 'EAGER'",  # as numbers of lines it can be cut in millions of ways
     ],
@@ -72,6 +78,8 @@ def test_what_was_done_is_not_the_first_fix() -> None:
     assert _first("RuntimeError: boom", "Start it with --no-cache", "Another way") == "Start it with --no-cache"
     assert _first(done, "Start it with --no-cache") == "Start it with --no-cache"
     assert _first(done, "Start it without --no-cache", "Another way") == "Start it without --no-cache"
+    called = "pipe.enable_moon()\nRuntimeError: boom"
+    assert _first(called, "In slices: pipe.enable_moon(), or --moon in a program", "Another way") == "Another way"
 
 
 def test_what_the_log_tells_is_not_asked_first() -> None:
