@@ -78,8 +78,8 @@ def test_what_was_done_is_not_the_first_fix() -> None:
     assert _first("RuntimeError: boom", "Start it with --no-cache", "Another way") == "Start it with --no-cache"
     assert _first(done, "Start it with --no-cache") == "Start it with --no-cache"
     assert _first(done, "Start it without --no-cache", "Another way") == "Start it without --no-cache"
-    called = "pipe.enable_moon()\nRuntimeError: boom"
-    assert _first(called, "In slices: pipe.enable_moon(), or --moon in a program", "Another way") == "Another way"
+    called = "pipe.enable_moonlight()\nRuntimeError: boom"
+    assert _first(called, "In slices: pipe.enable_moonlight(), or --moon in a program", "Another way") == "Another way"
 
 
 def test_what_the_log_tells_is_not_asked_first() -> None:
