@@ -37,6 +37,7 @@ from attn_doctor.version import __version__
 from attn_doctor.workflows.subject import NOBODY, Say, assumed_names, examined, pick_recipes, silent
 
 _GPU_NAME = FactName.parse("gpu.0.name")
+_IN_PART = "it is full of lines that may be failures: the first ones and its end were examined, not all that is between"
 #: What the name of a GPU says whatever stands in the log.
 _OF_ITS_MAKER = (DEVICE, MADE_FOR_ONE)
 
@@ -107,7 +108,7 @@ def explained(
                 failures=one.failures,
                 unknown_line=line,
                 unknown=text,
-                note="; ".join(filter(None, (log.note, _endless(one)))),
+                note="; ".join(filter(None, (log.note, _endless(one), _IN_PART if one.examined_in_part else ""))),
             )
         )
     scanner.look_again(scanned)

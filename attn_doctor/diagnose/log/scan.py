@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from attn_doctor.diagnose.log.budget import AFTER, BEFORE, Budget
 from attn_doctor.diagnose.log.clean import clean, without_a_prefix
 from attn_doctor.diagnose.log.cut import cut
 from attn_doctor.diagnose.log.ended import completed
@@ -21,24 +22,15 @@ from attn_doctor.diagnose.log.unit import Line, Unit, UnitKind
 from attn_doctor.quick_dataclasses import dataclass, field, replace
 from attn_doctor.quick_patterns import when_used
 
-#: Lines examined before and after a hit: enough for a deep traceback of several interleaved ranks.
-_BEFORE, _AFTER = 260, 210
 #: Range of `nearby`, and the step by which it may be exceeded.
 _NEARBY, _STEP = 200, 50
-#: (occurrences of a line, ignoring digits; lines examined before and after it): repeated lines add less each time.
-_LESS = ((1, _BEFORE, _AFTER), (6, _BEFORE, _AFTER), (64, 40, 20), (700, 4, 4))
-#: Characters examined of one log, and how many of the rows above hold until then, none of them in the end: a log that
-#: nearly matches in every line would take minutes. What it ends with is examined all the same.
-_PATIENCE = ((2 << 20, 4), (4 << 20, 3), (6 << 20, 2), (12 << 20, 1))
-#: Most different lines, ignoring digits, that are counted separately: otherwise a log of nothing but failures would
-#: take minutes.
-_MOST_SHAPES = 6000
 #: Different messages that one pattern matches, of which the first and the last are explained: a log has a few of a
-#: kind, and one of nothing but failures thousands. The same message of many ranks counts once.
+#: kind, and one of nothing but failures thousands. Those that differ in their numbers alone are one, of each rank.
 _FIRST, _LAST = 60, 20
 #: A line with more characters is reported: a message across its pieces may be missed.
 _ENDLESS = 100_000
-#: A log with at most this many lines is examined completely.
+#: A log with at most this many lines is examined completely; of a larger one so many at its end are looked at again
+#: where it was too full of failures to be examined as a whole.
 _SMALL = 3000
 #: Texts that show a failure, whether a recipe recognizes it or not.
 _FAILURES = ("Traceback (most recent call last)", "Error: ", "Fatal Python error: ", "Segmentation fault")
@@ -59,6 +51,8 @@ class Scanned:
     lines: int = 0
     failures: int = 0
     """Number of tracebacks and error messages, recognized or not."""
+    examined_in_part: bool = False
+    """It has so many lines of failures that some were passed over."""
     cut_line: int | None = None
     """Number of the longest line that was examined in pieces."""
     cut_length: int = 0
@@ -143,17 +137,15 @@ class _Scan:
         self._patterns = patterns
         self._hits = Repeated(prefilter)
         self._given = given
-        self._shapes: Counter[str] = Counter()
-        self._spent: set[str] = set()
-        """Lines that were repeated so often that they are skipped."""
+        self._budget = Budget()
         self._endless = (0, 0)
         """The last line that was cut, and its characters so far."""
         self._done = 0
         """Index in the whole log of the first line that will not have been examined."""
-        self._examined = 0
-        """Characters that were."""
-        self._messages: dict[int, set[str]] = {}
-        """Of each pattern those that it matched, by its identity."""
+        self._messages: dict[int, dict[str, set[str]]] = {}
+        """Of each pattern, by its identity, those that it matched, without their numbers, and who said them."""
+        self._kept: Counter[int] = Counter()
+        """How many matches of each are explained."""
         self._last: dict[int, deque[Match]] = {}
         """Of each pattern with many the last matches."""
 
@@ -169,11 +161,16 @@ class _Scan:
             ahead += len(block.lines)
             if len(lines) <= _SMALL:
                 continue
-            ahead = self._look(numbers, lines, offset, len(lines) - ahead, last=False)
-            kept = min(len(lines), ahead + _BEFORE)
+            until = max(len(lines) - ahead, len(lines) - AFTER)  # the others are left for the next block
+            self._look(numbers, lines, offset, len(lines) - ahead, until)
+            ahead = len(lines) - until
+            kept = min(len(lines), max(ahead + BEFORE, _SMALL))
             offset += len(lines) - kept
             numbers, lines = numbers[-kept:], lines[-kept:]
-        self._look(numbers, lines, offset, len(lines) - ahead, last=True)
+        if offset == 0 and len(lines) <= _SMALL:
+            self._window(numbers, lines, 0, len(lines), whole=True)
+        else:
+            self._look_at_the_end(numbers, lines, offset, len(lines) - ahead)
         self._found.lines = numbers[-1] if numbers else 0
         if self._last:
             self._found.matches += chain.from_iterable(self._last.values())
@@ -184,11 +181,15 @@ class _Scan:
         """Adds those that are explained, and of the others the last."""
         for match in matched:
             pattern = id(match.pattern)
-            messages = self._messages.setdefault(pattern, set())
-            if match.unit.text not in messages and len(messages) >= _FIRST:
+            messages = self._messages.setdefault(pattern, {})
+            message = match.unit.text.translate(_NO_DIGITS)
+            of_ranks = messages.get(message)
+            known = of_ranks is None or match.unit.origin in of_ranks  # a rank is told, however many there are
+            if known and (len(messages) if of_ranks is None else self._kept[pattern]) >= _FIRST:
                 self._last.setdefault(pattern, deque(maxlen=_LAST)).append(match)
             else:
-                messages.add(match.unit.text)
+                messages.setdefault(message, set()).add(match.unit.origin)
+                self._kept[pattern] += 1
                 self._found.matches.append(match)
 
     def _note_cut(self, block: Block) -> None:
@@ -203,25 +204,31 @@ class _Scan:
             if length > max(self._found.cut_length, _ENDLESS):
                 self._found.cut_line, self._found.cut_length = number, length
 
-    def _look(self, numbers: list[int], lines: list[str], offset: int, first: int, *, last: bool) -> int:
-        """Examines hits from `first` on; returns the number of lines at the end that are left for the next block."""
-        until = len(lines) if last else max(first, len(lines) - _AFTER)
-        if offset == 0 and last and len(lines) <= _SMALL:
-            self._window(numbers, lines, 0, len(lines), whole=True)
-            return 0
+    def _look_at_the_end(self, numbers: list[int], lines: list[str], offset: int, first: int) -> None:
+        """What ended the log stands in its last lines: they are looked at whatever came before."""
+        end = max(0, len(lines) - _SMALL)
+        if first < end:
+            self._look(numbers, lines, offset, first, end)
+        if self._budget.is_spent:
+            self._found.examined_in_part = True
+            self._budget, first = Budget(), end
+        self._look(numbers, lines, offset, max(first, end), len(lines))
+
+    def _look(self, numbers: list[int], lines: list[str], offset: int, first: int, until: int) -> None:
+        """Examines what is around the hits from `first` on, before `until`."""
+        if self._budget.is_spent:
+            self._found.examined_in_part = True
+            return
         windows: list[tuple[int, int]] = []
-        the_end = max(first, len(lines) - _AFTER)  # where the failure is that ended it
-        if self._examined >= _PATIENCE[-1][0]:
-            first = the_end if last else until
         for row in self._hits.rows(lines[first:until]):
-            ends = last and first + row >= the_end
-            window = (max(0, first + row - _BEFORE), len(lines)) if ends else self._wanted(lines, first + row)
-            if window is None:
+            around = self._budget.around(lines[first + row])
+            if around is None:
                 continue
-            begin, end = max(window[0], self._done - offset), min(window[1], len(lines))
+            begin = max(0, first + row - around[0], self._done - offset)
+            end = min(first + row + around[1], len(lines))
             if begin >= end:
                 continue
-            self._examined += sum(map(len, lines[begin:end]))
+            self._budget.spend(sum(map(len, lines[begin:end])))
             self._done = offset + end
             if windows and begin == windows[-1][1]:
                 windows[-1] = (windows[-1][0], end)
@@ -229,27 +236,6 @@ class _Scan:
                 windows.append((begin, end))
         for begin, end in windows:
             self._window(numbers, lines, begin, end)
-        return len(lines) - until
-
-    def _wanted(self, lines: list[str], row: int) -> tuple[int, int] | None:
-        """The lines to examine around a hit; fewer, then none, for repeated lines."""
-        line = lines[row][:400]
-        if line in self._spent:
-            return None
-        shape = line.translate(_NO_DIGITS)
-        if len(self._shapes) > _MOST_SHAPES and shape not in self._shapes:
-            shape = ""  # a log without repeated lines: from here on they share one budget
-        self._shapes[shape] += 1
-        count = self._shapes[shape]
-        if not shape and count > _LESS[-1][0]:
-            self._examined = max(self._examined, _PATIENCE[-1][0])
-        rows = next((rows for most, rows in _PATIENCE if self._examined < most), 0)
-        for most, before, after in _LESS[:rows]:
-            if count <= most:
-                return max(0, row - before), row + after
-        if len(self._spent) < _MOST_SHAPES:
-            self._spent.add(line)
-        return None
 
     def _window(
         self, numbers: Sequence[int], lines: Sequence[str], begin: int, end: int, *, whole: bool = False
