@@ -92,12 +92,12 @@ def _suggest(name: str, folders: Sequence[Path]) -> None:
 
 
 def _is_piped() -> bool:
-    """Standard input is the output of another program, or a file."""
+    """Standard input is the output of another program, or a file, and not empty: waits for it to begin or end."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
+        return (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)) and bool(sys.stdin.buffer.peek(1))  # type: ignore[union-attr]
     except (AttributeError, OSError, ValueError):  # closed, or none at all
         return False
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _pasted() -> str:

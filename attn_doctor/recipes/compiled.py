@@ -99,7 +99,7 @@ def keep(folder: Path) -> None:
     kept.mkdir(exist_ok=True)
     (kept / MADE_OF).unlink(missing_ok=True)
     for name, compiled in _EVERY:
-        (kept / name).write_text(compiled(folder))
+        (kept / name).write_bytes(compiled(folder).encode())  # places in them count bytes, and no line end is changed
     (kept / MADE_OF).write_text(json.dumps(made_of))  # last: without it the others count for nothing
 
 
@@ -180,7 +180,7 @@ def get_build_hook() -> type[BuildHookInterface]:  # type: ignore[type-arg, unus
             made.parent.mkdir(parents=True, exist_ok=True)
             for name, compiled in _EVERY:
                 made = made.with_name(name)
-                made.write_text(compiled(Path(self.root) / "recipes"))
+                made.write_bytes(compiled(Path(self.root) / "recipes").encode())
                 self._made.append(made)
                 build_data["force_include"][str(made)] = f"attn_doctor/_bundled_recipes/{name}"
             for page in sorted((Path(self.root) / "docs").glob("*.md")):  # for `attn-doctor help`

@@ -51,7 +51,7 @@ def bundled() -> tuple[Recipe, ...]:
     """Every bundled recipe, by id."""
     folder = bundled_folder()
     compiled = file_of(folder, COMPILED)
-    if compiled is None:
+    if compiled is None or file_of(folder, DETAILS) is None:
         return _kept(folder, partial(_read_folder, folder, named=False))
     return _kept(compiled, partial(_read_compiled, compiled, folder))
 
@@ -60,7 +60,7 @@ def families() -> tuple[Recipe, ...]:
     """Every bundled family: used for messages without a recipe."""
     folder = bundled_folder()
     compiled = file_of(folder, COMPILED_FAMILIES)
-    if compiled is None:
+    if compiled is None or file_of(folder, FAMILY_DETAILS) is None:
         return _kept(folder / FAMILIES, partial(_read_families, folder, named=False))
     return _kept(compiled, partial(_read_compiled_families, compiled, folder))
 
@@ -81,7 +81,7 @@ def _kept(source: Path, read: Callable[[], tuple[Recipe, ...]]) -> tuple[Recipe,
 
 
 def _read_compiled(file: Path, folder: Path) -> tuple[Recipe, ...]:
-    details = file.with_name(DETAILS)
+    details = file.with_name(DETAILS).read_bytes()
     built = (
         faults.survive("reading of a bundled recipe", partial(_built, one, folder, details), lambda _reason: None)
         for one in json.loads(file.read_bytes())
@@ -90,17 +90,14 @@ def _read_compiled(file: Path, folder: Path) -> tuple[Recipe, ...]:
 
 
 def _read_compiled_families(file: Path, folder: Path) -> tuple[Recipe, ...]:
-    rows = json.loads(file.read_bytes())
-    details = file.with_name(FAMILY_DETAILS)
+    rows, details = json.loads(file.read_bytes()), file.with_name(FAMILY_DETAILS).read_bytes()
     return tuple(_family(row, folder / FAMILIES / f"{row['library']}.toml", "", details) for row in rows)
 
 
-def _detailed(file: Path, place: tuple[int, int]) -> dict[str, Any]:
-    """Remedies and cases of one recipe."""
+def _detailed(details: bytes, place: tuple[int, int]) -> dict[str, Any]:
+    """Remedies and cases of one recipe. They were read with its row: an update may replace the files meanwhile."""
     start, length = place
-    with file.open("rb") as opened:
-        opened.seek(start)
-        told: dict[str, Any] = json.loads(opened.read(length))
+    told: dict[str, Any] = json.loads(details[start : start + length])
     return told
 
 
@@ -127,7 +124,7 @@ def _families_of(file: Path, *, named: bool) -> list[Recipe]:
         raise
 
 
-def _family(row: dict[str, Any], file: Path, origin: str, details: Path | None = None) -> Recipe:
+def _family(row: dict[str, Any], file: Path, origin: str, details: bytes | None = None) -> Recipe:
     return build_family(
         row["table"],
         library=row["library"],
@@ -144,7 +141,7 @@ def _check_families(table: dict[str, Any], file: Path) -> None:
     family_file.check(table, origin=str(file))
 
 
-def _built(one: dict[str, Any], folder: Path, details: Path) -> Recipe:
+def _built(one: dict[str, Any], folder: Path, details: bytes) -> Recipe:
     return build(
         one["table"],
         library=one["library"],

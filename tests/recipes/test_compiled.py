@@ -72,22 +72,31 @@ def test_a_half_written_one_does_not_count(folder: Path) -> None:
 
 
 def test_remedies_and_cases_are_read_when_they_are_asked_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they are in the sources; for a recipe that nobody tells, their file is not opened."""
+    """As they are in the sources; also where an update took the files away meanwhile."""
+    asked: list[tuple[int, int]] = []
+    detailed = shelf._detailed
+    monkeypatch.setattr(shelf, "_detailed", lambda details, place: (asked.append(place), detailed(details, place))[1])
     monkeypatch.setattr(shelf, "bundled_folder", lambda: folder)
     sources = (*shelf.bundled(), *shelf.families())
     compiled.keep(folder)
     assert _file(folder) is not None
     read = (*shelf.bundled(), *shelf.families())
+    shutil.rmtree(folder.parent / kept.KEPT)
 
+    assert [one.id for one in read] == [one.id for one in sources]
+    assert asked == []
     assert read == sources
     for one, source in zip(read, sources, strict=True):
         assert (*one.remedies,) == (*source.remedies,)
         assert (one.case_tables, one.cases) == (source.case_tables, source.cases)
     assert any(one.remedies for one in read)
+    assert asked
 
-    kept_in = folder.parent / kept.KEPT
-    (kept_in / compiled.DETAILS).unlink()
-    monkeypatch.setattr(shelf, "_READ", {})
-    assert [one.id for one in shelf.bundled()] == [one.id for one in sources if one.family is None]
-    with pytest.raises(FileNotFoundError):
-        len(shelf.bundled()[0].remedies)
+
+@pytest.mark.parametrize("name", [compiled.DETAILS, compiled.FAMILY_DETAILS])
+def test_without_the_details_the_sources_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    compiled.keep(folder)
+    (folder.parent / kept.KEPT / name).unlink()
+    assert _file(folder) is not None
+    monkeypatch.setattr(shelf, "bundled_folder", lambda: folder)
+    assert all(one.case_tables for one in (*shelf.bundled(), *shelf.families()))

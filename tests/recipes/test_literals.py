@@ -87,6 +87,9 @@ def test_what_the_shelf_finds_in_its_own_cases_may_stand_there() -> None:
     """A text that a match needs stands in it, whatever white space the log has for a blank."""
     for recipe in (*shelf.bundled(), *shelf.families()):
         texts = [Text(case.log) for case in recipe.cases if case.log]
-        for sought in (Sought(log.pattern) for log in recipe.logs):
+        spelled = (
+            one for log in recipe.logs for one in (log.pattern, log.unless, log.nearby, log.unless_nearby) if one
+        )
+        for sought in map(Sought, spelled):
             found = [text for text in texts if sought.compiled.search(text.text)]
             assert all(sought.may_stand(text.flat) for text in found), sought.expression

@@ -102,9 +102,10 @@ def test_what_is_piped_in_is_a_log(tmp_path: Path) -> None:
         told += [subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)]
     assert {(one.returncode, one.stdout) for one in told} == {(1, told[0].stdout)}
     assert "fp32-model-without-autocast" in told[0].stdout
-    nothing = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert (nothing.returncode, nothing.stdout) == (2, "")
-    assert "no log was named" in nothing.stderr
+    for given in ({"stdin": subprocess.DEVNULL}, {"input": ""}):
+        nothing = subprocess.run(command, **given, capture_output=True, text=True, check=False)
+        assert (nothing.returncode, nothing.stdout) == (2, "")
+        assert "no log was named" in nothing.stderr
 
 
 def _texts() -> list[str]:

@@ -8,7 +8,8 @@ from attn_doctor.quick_patterns import when_used
 
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
 _BY_TORCH = (
-    r"(?:used to compile PyTorch|torch was compiled with|PyTorch has|Pytorch binaries were compiled with [Cc]uda)"
+    r"(?:used to (?:compile|build) (?:PyTorch|torch)|torch was compiled with|PyTorch has|torch\.version\.cuda"
+    r"|Pytorch binaries were compiled with [Cc]uda|\bpytorch-cuda)"
 )
 #: `CUDA 12.1`, `cuda: 11.8`, as people state what they have.
 CUDA_STATED = when_used(
@@ -21,7 +22,7 @@ STATED = tuple(
     for sign, name, pattern in (
         ("river ", "driver.version", r"[Dd]river [Vv]ersion:? ?(?P<value>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"),
         ("Driver Version", "driver.cuda", rf"Driver Version: ?[\d.]{{1,12}}.{{0,20}}CUDA Version: ?{_CUDA}"),
-        ("orch", "torch.cuda", rf"{_BY_TORCH} ?(?:CUDA[ _]Version)? ?[=:(]? ?{_CUDA}"),
+        ("orch", "torch.cuda", rf"{_BY_TORCH} ?(?:CUDA[ _]Version)? ?[=:(]{{0,2}} ?['\"]?{_CUDA}"),
         # CUDA_HOME as a list of folders, which makes a folder of headers and a path of nvcc that do not exist.
         (
             ":/",

@@ -127,7 +127,7 @@ class Clues:
     def see(self, line: Line) -> None:
         """Reads one line."""
         text = line.text
-        self._company.see(text)
+        self._company.see(text, line.level)
         self._beside.see(text)
         refused = ".whl" in text and _REFUSED.search(text) is not None
         for name, value in boards.told_in(text) if refused else (*boards.told_in(text), *self._around.told(text)):

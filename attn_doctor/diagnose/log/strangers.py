@@ -56,7 +56,8 @@ _OF_THE_STACK = (
     r"|flux|rwkv|inductor|\bgpt|gpt\b|rasteriz|webui|nunchaku|kohya|qwen|deepseek|gemma|mistral|\btrain|\bfused"
     r"|(?<!cycles)(?<!_)_kernel(?!s\.(?:cu|o)\b)|'loss'|\btgi\b|nvidia-container-cli: requirement"
     # What torch and its builds say of a GPU, a driver, a toolkit or a dtype names none of them.
-    r"|runtimeerror: cuda|driver on your system|cuda_home|bfloat16|float16|\bbf16|\bfp16"
+    r"|runtimeerror: cuda|no available kernel\. aborting|\bflatparameter|n3c10|c10::"
+    r"|driver on your system|cuda_home|bfloat16|float16|\bbf16|\bfp16"
 )
 #: What programs say besides that train models, run them or serve them.
 _OF_LEARNING = (
@@ -88,6 +89,18 @@ _OUTSIDE = len(_CIRCLES)
 _ENOUGH = {_STACK: 2, _LEARNING: 4, _COMPUTING: 8}
 
 
+_GOES_ON = frozenset("ID")
+#: What somebody says of a machine or to the reader, a record that a step goes on, a banner: as any program has it.
+_OF_NO_PROGRAM = when_used(
+    r"\W{0,6}(?i:(?:hi|hello|hey|dear|please|help|thanks|thank you|sorry|question|logs?|output)\b[^:\n]{0,40}$"
+    r"|(?:os|gpus?|cpu|ram|memory|system|platform|machine|environment|env|hardware|driver|cuda|python|docker|kernel)\b"
+    r"(?: ?(?:version|name|type|info|model))?(?: ?[:=]| v?\d|$)[^\n]{0,80}$"
+    r"|(?:ubuntu|debian|windows|macos|linux|fedora|centos|wsl2?)(?: ?\d[\w. ]{0,20})?$)"
+    r"|\[?(?:INFO|DEBUG|NOTE)\b|Error executing job with overrides|Set the environment variable HYDRA_FULL_ERROR"
+    r"|[^\n]{0,40}\b(?:[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch)[ :=]{1,3}\d[^\n]{0,200}$|(?:```|~~~|-{3,}|={3,})"
+)
+
+
 class Company:
     """How near a log is to the attention stack, by the words of its lines."""
 
@@ -95,10 +108,10 @@ class Company:
         self._lines = 0
         self._circle = _OUTSIDE
 
-    def see(self, text: str) -> None:
-        """Reads one line."""
+    def see(self, text: str, level: str = "") -> None:
+        """Reads one line; `level` is that of its record."""
         if self._circle != _STACK and text.strip():
-            self._lines += 1
+            self._lines += level not in _GOES_ON and not _OF_NO_PROGRAM.match(text)
             lower = text[:2000].lower()
             nearer = enumerate(_CIRCLES[: self._circle])
             self._circle = next((number for number, words in nearer if words.search(lower)), self._circle)

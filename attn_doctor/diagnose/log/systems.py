@@ -14,6 +14,7 @@ _SYSTEM = when_used(
     r"|[/\\][Ll]ib[/\\]site-packages[/\\]"  # elsewhere the folder of a Python has its number in between
     r"|\bWindowsPath\(|ComfyUI_windows_portable|\bpython_embeded\b|\bpython\.exe\b|\bWindows-1[01]\b"
     r"|\d-windows\.post\d|\bos\.name\W{1,4}nt\b|\bOS: (?:Microsoft )?Windows\b(?![^\n]{0,40}\bWSL)|^PS [A-Z]:"
+    r"|^\s{0,8}(?:sys\.)?platform(?: ?[:=] ?| )['\"]?win32\b"
     r"|^[A-Z]:[/\\]> ?\w|[/\\]lib\.win-amd64-|\bpy(?:\.exe)? -m pip\b)"
     r"|(?P<macOS>(?<![\w.:])/(?:Users|Library|(?:private/)?var/folders|opt/homebrew|usr/local/Cellar)/\w|macosx_\d"
     r"|\.dylib\b|\barm64-apple\b|\bDarwin\b|\bMPS backend\b"
@@ -71,6 +72,7 @@ _MAY_BE_SYSTEM = (
         "'cl_path'",
         "MSVC",
         "cl.exe",
+        "win32",
     ),
     *(
         "vcvars",

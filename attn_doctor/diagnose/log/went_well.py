@@ -86,7 +86,8 @@ def _noted(one: Weighed, ends: Mapping[str, _End | None], changes: set[str]) -> 
     if _OF_A_TEST.match(one.match.quoted) or (one.log in changes and _ITEM.match(one.match.quoted)):
         return None
     end = ends.get(one.log)
-    if end is None or unit.lines[-1].number > end.line:
+    # What stands in the line itself came with that step, not before it.
+    if end is None or unit.lines[-1].number > end.line or one.match.line == end.line:
         return one
     raised = bool(unit.exception) and unit.kind is not UnitKind.WARNING
     if raised and not end.certain:

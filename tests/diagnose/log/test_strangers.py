@@ -145,3 +145,20 @@ def test_words_of_compilers_and_drivers_are_a_note_where_nothing_of_the_stack_st
     """Any program gets them; beside torch, or alone, they are an error."""
     assert {one.severity for one in _found(text)} == {Severity.INFO}
     assert Severity.ERROR in {one.severity for one in _found(f"{text}\nwhile building a torch extension")}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["hi all,", "GPU: NVIDIA A100", "OS: Ubuntu 22.04", "[INFO] loading it", "Error executing job with overrides: []"],
+)
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RuntimeError: No available kernel. Aborting execution.",
+        "nvcc fatal   : Unsupported gpu architecture 'compute_120'",
+    ],
+)
+def test_a_line_of_no_program_makes_no_stranger(line: str, message: str) -> None:
+    """What somebody writes above an error, or a record before it, is as any program has it."""
+    for text in (message, f"{line}\n{message}", f"{line}\n{line}\n{message}"):
+        assert Severity.ERROR in {one.severity for one in _found(text)}

@@ -84,3 +84,9 @@ def test_a_test_that_is_to_fail(word: str) -> None:
     said = "FlashAttention forward only supports head dimension at most 256"
     assert found(f"{word} tests/test_attention.py::test_head_dim[320] - {said}") == []
     assert found(f"FAILED tests/test_attention.py::test_head_dim[320] - {said}")
+
+
+@pytest.mark.parametrize("step", ["loss=2.1", "step 10: loss=2.1"])
+def test_a_message_in_the_line_of_a_step_is_not_of_before_it(step: str) -> None:
+    found = explain_text(f"{step} No available kernel. Aborting execution.", [*bundled()], FactSet()).diagnosis.findings
+    assert (found[0].id, found[0].severity) == ("sdpa-no-backend", Severity.ERROR)
