@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from attn_doctor.diagnose.log.done import settings_done, settings_named
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.remedies import Advise
@@ -168,7 +169,7 @@ def _ways(written: RecipeRemedy, facts: FactSet, library: str) -> Iterator[Recip
         if row is not None and row.engine and facts.text("log.innermost_owner") == "transformers":
             return  # an engine's switch is for its own kernels, and this is the model's own code below it
         attention = facts.text("log.switch_attention")
-        if attention is not None:
+        if attention is not None and not {*settings_named(attention)} & {*settings_done(facts)}:  # else it is as it was
             variable = "attention-by-variable" if _VARIABLE.fullmatch(attention) else "attention-by-switch"
             of_library = f"{library}-out-of-the-program"
             of_plugin = of_library if of_library in ways() else "attention-by-switch-of-the-plugin"

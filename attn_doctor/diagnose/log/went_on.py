@@ -9,7 +9,7 @@ from attn_doctor.quick_patterns import when_used
 _SAID = when_used(
     r"\b(?:[Pp]roceed|[Pp]rocess|[Cc]ontinu)ing without\b"
     r"|optimizations will not be enabled|\bError caught was: |\b[Jj]ust a warning\b"
-    r"|\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
+    r"|(?<!\bcan )(?<!\bcould )\b(?:[Uu]sing|[Uu]se|[Tt]aking) [^\n.]{2,60} instead\b"
     r"|(?<!exception and )\b[Ff]all(?:s|ing)? ?back (?:to|on)\b|回退(?:到|至)"
     r"|\b(?:failed|not found|unavailable|not (?:available|installed)), using (?:default )?"
     r"(?:SDPA|sdpa|[Pp]y[Tt]orch|torch)\b"

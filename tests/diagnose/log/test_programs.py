@@ -236,3 +236,14 @@ def test_the_release_of_the_repository_comes_first() -> None:
     )
 
     assert title(log) == "Install the transformers that LLaVA was written for: transformers==4.37.2"
+
+
+def test_a_setting_that_is_made_is_not_its_way() -> None:
+    """In any case of its value."""
+    log = "docker run {} ghcr.io/huggingface/text-generation-inference:2.2.0 --model-id a/b\nNVIDIA T4\n" + FLASH
+    assert "USE_FLASH_ATTENTION=False" in str(_remedies(log.format("--gpus all")))
+    assert "environment" not in str([one.title for one in _remedies(log.format("-e USE_FLASH_ATTENTION=false"))])
+
+
+def _remedies(log: str) -> tuple[Remedy, ...]:
+    return explain_text(log, [*bundled(), *families()], FactSet()).diagnosis.findings[0].remedies
