@@ -151,8 +151,8 @@ def aside_that_hides(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
     return [
         where
         for where, facts in ELSEWHERE.items()
-        if is_possible(plain, facts, bind(facts, None, None))
-        and not is_possible(remedy, facts, bind(facts, None, None))
+        if is_possible(plain, facts, bind(facts, None, None).bound)
+        and not is_possible(remedy, facts, bind(facts, None, None).bound)
         and not is_shut_out(recipe, remedy, facts)
     ]
 
@@ -199,7 +199,7 @@ def test_each_exception_is_needed() -> None:
         assert TOOLKIT.search(_said(remedy)), called
 
 
-PLANTED = {
+PLANTED: dict[Law, tuple[list[str], list[str], list[str], tuple[Condition, Condition]]] = {
     torch_for_no_driver: (
         ["Install torch 2.7 or later", "Take it, then use torch 2.6", "Upgrade to torch 2.9.1; restart the driver"],
         ["Install torch 2.7 or later, in a build that the driver runs", "On a CPU take torch 2.6 or later"],
