@@ -241,11 +241,19 @@ def _not_asked(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
     moves_torch = "torch" in packages or any("download.pytorch.org/whl/cu" in line for line in lines)
     needed = {
         "the system (node.system)": (for_linux, {"node.system"}),
-        "the GPUs (gpu.compute_capability)": (packages & {"flash-attn", "flash-attn-3", "flash-attn-4"}, GPUS),
+        "the GPUs (gpu.compute_capability)": (
+            packages & {"flash-attn", "flash-attn-3", "flash-attn-4"} and not _is_for_amd(remedy),
+            GPUS,
+        ),
         "the driver (or a release computed for it)": (moves_torch and recipe.id not in SAME_TORCH, DRIVERS),
         "the torch (torch.version)": (any(map(builds_flash_attn, remedy.actions)), {"torch.version"}),
     }
     return [what for what, (asks, facts) in needed.items() if asks and not names & facts]
+
+
+def _is_for_amd(remedy: RecipeRemedy) -> bool:
+    """Where it asks for a GPU of AMD's, which is no matter of compute capability."""
+    return any(str(one.fact) in ("log.gfx", "log.made_for", "torch.hip") for one in asked(remedy.when))
 
 
 def builds_flash_attn(action: Action) -> bool:
