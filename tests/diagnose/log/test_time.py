@@ -38,7 +38,7 @@ def lines(pattern: str) -> list[str]:
     texts = [text for literal in required(pattern) for text in (literal, literal[:-1])] or ["a"]
     plain = re.sub(r"\\[.]|[^\w :/.,'()-]", "", pattern)[:80] or "a"
     fillers = [*texts[:6], plain, "a", " ", "a ", "/a", ".", "1", "1.", "(", "[rank", "x=", "\\", "torch.", "'"]
-    return [(filler * (PIECE // len(filler) + 1))[:PIECE] + tail for filler in fillers for tail in ("", "!")]
+    return [(filler * (PIECE // len(filler) + 1))[:PIECE] + tail for filler in fillers for tail in ("\n", "!")]
 
 
 def explain_all(_: list[str]) -> int:
