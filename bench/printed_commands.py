@@ -38,7 +38,8 @@ PYTHON = "/env/bin/python"
 #: Words for the reader to fill in, in any spelling, where a fact has the value or a text has to say how it is found.
 PLACEHOLDERS = re.compile(
     r"(?<![\w$])(?:VERSION|RELEASE|INDEX|PACKAGE|BUILD|MAJOR|MINOR|TRITON|WHEEL_URL|WHEEL"
-    r"|(?:TORCH|CUDA|PYTHON|PACKAGE|DRIVER|GPU|ARCH|WHEEL|FLASH(?:_ATTN)?)_(?:VERSION|NAME|URL|HERE|RELEASE))(?![\w.]*[=\w.])"
+    r"|(?:TORCH|CUDA|PYTHON|PACKAGE|DRIVER|GPU|ARCH|WHEEL|FLASH(?:_ATTN)?)_(?:VERSION|NAME|URL|HERE|RELEASE))"
+    r"(?![\w.]*[=\w.])"
     r"|[=/@+~-](?:[A-Z]+_)*VERSION\b|(?<![\w$])(?:YOUR|MY|THE|SOME)_[A-Z]\w*"
     r"|(?<![#<\w])<(?:[a-z][a-z_ -]*[_ -])?(?:version|release|name|path|number|url|package|cuda|torch|gpu|python)>"
     r"|(?<![\w.])[XxMN]\.[YyxXN](?:\.[ZzxX])?(?![\w%])|(?<=cuda-)[XY]\b|(?<=[a-z]-)X-Y\b"

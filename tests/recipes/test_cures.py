@@ -153,7 +153,8 @@ def others(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
     "line",
     [
         "poetry add xformers", "pdm add xformers", "pip3.11 install xformers", "uv pip install xformers",
-        "pip install git+https://github.com/facebookresearch/xformers.git", "pip install 'git+https://x/xformers@v0.0.30'",
+        "pip install git+https://github.com/facebookresearch/xformers.git",
+        "pip install 'git+https://x/xformers@v0.0.30'",
         "pip install https://x/whl/xformers-0.0.30-cp39-abi3-manylinux_2_28_x86_64.whl",
         "pip install ./xformers-0.0.30-cp39-abi3-win_amd64.whl",
     ],
@@ -173,7 +174,9 @@ def test_a_remedy_installs_nobody_elses_package() -> None:
     assert faults(others) == [], "installs these, and no condition says that the finding is about that"
 
 
-@pytest.mark.parametrize("line", ["pip install --no-deps vllm", "uv add vllm", "poetry add vllm", "pip3.11 install vllm"])
+@pytest.mark.parametrize(
+    "line", ["pip install --no-deps vllm", "uv add vllm", "poetry add vllm", "pip3.11 install vllm"]
+)
 def test_a_command_for_somebody_elses_package_is_seen(line: str) -> None:
     """In a command and among requirements; a condition that names it, or one that knows it, clears it."""
     recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
@@ -321,7 +324,10 @@ SAME_TORCH = {
 
 
 PLACES = {
-    "the system (node.system)": (InstallWheel(package="mamba-ssm"), OneOf(fact=FactName.parse("node.system"), values=("Linux",))),
+    "the system (node.system)": (
+        InstallWheel(package="mamba-ssm"),
+        OneOf(fact=FactName.parse("node.system"), values=("Linux",)),
+    ),
     "the GPUs (gpu.compute_capability)": (
         InstallPackages(requirements=("sageattention==2.2.0",), no_deps=True),
         AtLeast(fact=FactName.parse("gpu.compute_capability"), bound="8.0"),
@@ -351,7 +357,16 @@ def test_what_is_not_asked_is_seen(what: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["flash-attn", "flash-attn-3", "sageattention", "xformers", "mamba-ssm", "causal-conv1d", "transformer-engine", "vllm"],
+    [
+        "flash-attn",
+        "flash-attn-3",
+        "sageattention",
+        "xformers",
+        "mamba-ssm",
+        "causal-conv1d",
+        "transformer-engine",
+        "vllm",
+    ],
 )
 def test_a_package_for_some_gpus_asks_for_the_gpu(name: str) -> None:
     """By a condition; but for flash-attn words do as well."""

@@ -25,8 +25,8 @@ HAVE = {
     r"|/usr/lib/\w+-linux": (LINUX,),
     r"\bsudo\b|(?<!whl)/usr/|(?:^|[\s`(:])export [A-Z]|\bchmod\b|\bchown\b|\bulimit\b|\bln -s\b|\bbashrc\b"
     r"|/etc/|\$HOME\b": (LINUX, MACOS),
-    r"\.bat\b|\bPowerShell\b|\bVisual Studio\b|\bVisual C\+\+|\bMSVC\b|\bvcvars\w*|\$env:|\bregedit\b|\bwinget\b|\bsetx \w"
-    r"|\b[A-Z]:[\\/]{1,2}(?:Program Files|Windows|Users)\b"
+    r"\.bat\b|\bPowerShell\b|\bVisual Studio\b|\bVisual C\+\+|\bMSVC\b|\bvcvars\w*|\$env:|\bregedit\b|\bwinget\b"
+    r"|\bsetx \w|\b[A-Z]:[\\/]{1,2}(?:Program Files|Windows|Users)\b"
     r"|\bx64 Native\b|\bNVIDIA Control Panel\b|\bTask Manager\b|\bDevice Manager\b": (WINDOWS,),
     r"\bHomebrew\b|\bbrew (?:install|update|upgrade)|\bxcode-select\b|\bXcode\b|\bDYLD_\w+": (MACOS,),
 }
