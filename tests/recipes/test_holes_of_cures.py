@@ -86,8 +86,8 @@ SPELLINGS = (
     "whl/cuxxx", "cpXX-cpXX", "sm_NN", "cuda-toolkit-X-Y", "/usr/local/cuda-X.Y", "/usr/local/cuda-VERSION",
     "cd /path/to/checkout", "path/to/model", "YOUR_PATH/lib", "MY_TOKEN", "<your-python>",
     "<path>", "import PACKAGE", "pip install WHEEL", "python3.X", "PATH_TO_PYTHON -m pip",
-    "--python PATH_TO_ITS_PYTHON", "whl/rocmX.Y", "rocmX.Y", "manylinux_2_XX", "torch==2.X", "torch~=2.X.0", "whl/cu1XX",
-    "/usr/local/cuda-1X.Y", "torch==$VERSION", "torch-${TORCH_VERSION}.whl", "flash-attn of FLASH_VERSION",
+    "--python PATH_TO_ITS_PYTHON", "whl/rocmX.Y", "rocmX.Y", "manylinux_2_XX", "torch==2.X", "torch~=2.X.0",
+    "whl/cu1XX", "/usr/local/cuda-1X.Y", "torch==$VERSION", "torch-${TORCH_VERSION}.whl", "flash-attn of FLASH_VERSION",
 )  # fmt: skip
 
 
