@@ -38,12 +38,15 @@ PYTHON = "/env/bin/python"
 #: Words for the reader to fill in, in any spelling, where a fact has the value or a text has to say how it is found.
 PLACEHOLDERS = re.compile(
     r"(?<![\w$])(?:VERSION|RELEASE|INDEX|PACKAGE|BUILD|MAJOR|MINOR|TRITON|WHEEL_URL|WHEEL"
-    r"|(?:TORCH|CUDA|PYTHON|PACKAGE|DRIVER|GPU|ARCH|WHEEL)_(?:VERSION|NAME|URL|HERE|RELEASE))(?![\w.]*[=\w.])"
+    r"|(?:TORCH|CUDA|PYTHON|PACKAGE|DRIVER|GPU|ARCH|WHEEL|FLASH(?:_ATTN)?)_(?:VERSION|NAME|URL|HERE|RELEASE))"
+    r"(?![\w.]*[=\w.])"
     r"|[=/@+~-](?:[A-Z]+_)*VERSION\b|(?<![\w$])(?:YOUR|MY|THE|SOME)_[A-Z]\w*"
     r"|(?<![#<\w])<(?:[a-z][a-z_ -]*[_ -])?(?:version|release|name|path|number|url|package|cuda|torch|gpu|python)>"
     r"|(?<![\w.])[XxMN]\.[YyxXN](?:\.[ZzxX])?(?![\w%])|(?<=cuda-)[XY]\b|(?<=[a-z]-)X-Y\b"
     r"|==(?:X+|x|\?|\u2026|\.\.\.)(?![\w=])"
     r"|\b(?:cu|cp|sm_?|gfx|py|python3?\.?)(?:X+Y*Z*|x{2,}|MAJOR|N{2,})\b|\bcu(?:1?x{1,3}|1?\?+)(?!\w)"
+    r"|(?<![\w$])PATH_TO_[A-Z]\w*|\$\{?(?:[A-Z]+_)?(?:VERSION|RELEASE)\b"
+    r"|\brocm[XxNM]\b|\bmanylinux_\d{1,2}_(?:X+|N+)\b|[=~<>]=\d{1,2}\.[XxNY](?!\w)|\bcu1X+\b|\bcuda-1[Xx]\b"
     r"|(?<![\w.])/?path/to(?:/|\b)|\S+-cuMAJOR\b|\bcuda-\?|\.example\b"
 )
 #: In a command, beside these: what its reader alone knows.

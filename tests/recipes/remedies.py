@@ -88,14 +88,23 @@ def _of_a_line(command: str) -> Iterator[tuple[str, bool]]:
         yield from ((name, "--no-deps" in found["rest"].split()) for name in _names(found["rest"]))
 
 
-_INSTALL = re.compile(r"\b(?:pip3?|uv pip|uv|conda|mamba|micromamba) (?:install|add) (?P<rest>[^|>]*)")
+_INSTALLERS = r"\b(?:pip(?:3(?:\.\d{1,2})?)?|uv pip|uv|poetry|pdm|pixi|conda|mamba|micromamba) (?:install|add)"
+_INSTALL = re.compile(rf"{_INSTALLERS} (?P<rest>[^|>]*)")
+#: A repository, or a wheel by its address or file.
+_REPOSITORY = re.compile(r"git\+[^\s#]*/(?P<name>[\w.-]+?)(?:\.git)?/?(?:@[^\s/#]*)?(?:#\S*)?$")
+#: A repository that is not called like its package.
+_CALLED = {"flash-attention": "flash-attn", "pointnet2-pytorch": "pointnet2-ops", "tiny-cuda-nn": "tinycudann"}
+_WHEEL = re.compile(r"(?:^|/)(?P<name>[A-Za-z][\w.]*?)-\d[\w.+%]*-\S+\.whl$")
 _TAKES_A_VALUE = ("--index-url", "--extra-index-url", "--find-links", "-f", "-c", "-C", "--no-binary", "--only-binary")
 
 
 def _names(rest: str) -> Iterator[str]:
     words = [word.strip("'\"`") for word in rest.split()]
     for before, word in zip(["", *words], words, strict=False):
-        if (
+        if "{" not in word and (found := _REPOSITORY.search(word) or _WHEEL.search(word)):
+            name = name_of(found["name"])
+            yield _CALLED.get(name, name)
+        elif (
             re.match(r"[A-Za-z]", word)
             and not word.startswith(("http", "conda-forge"))
             and before not in _TAKES_A_VALUE
@@ -111,7 +120,7 @@ def typed(remedy: RecipeRemedy) -> Iterator[str]:
 
 
 _LINE = re.compile(
-    r"\b(?:pip3?|uv pip|uv|conda|mamba) (?:install|add) "
+    rf"{_INSTALLERS} "
     r"(?:(?![;()\u3002\uff0c]|[,:.](?:\s|$)| (?:and|or|in|with|for|then|where) ).){2,200}"
 )
 

@@ -10,8 +10,8 @@ from attn_doctor.model.facts import FactName
 from attn_doctor.model.findings import Safety
 from attn_doctor.model.remedies import Action, Advise, InstallPackages, InstallWheel
 from attn_doctor.quick_dataclasses import replace
-from attn_doctor.recipes.data.stack_packages import is_pinned_to_torch, stack_package
-from attn_doctor.recipes.recipe import AnyOf, Matches, OneOf, Present, Question, Recipe, RecipeRemedy
+from attn_doctor.recipes.data.stack_packages import as_capability, is_pinned_to_torch, stack_package
+from attn_doctor.recipes.recipe import AnyOf, AtLeast, Matches, OneOf, Present, Question, Recipe, RecipeRemedy
 from tests.recipes.remedies import (
     DRIVERS,
     GPUS,
@@ -26,6 +26,7 @@ from tests.recipes.remedies import (
     texts,
     typed,
 )
+from tests.recipes.test_machines_of_cures import SAYS_GPU
 
 #: Whose package a folder of the shelf speaks of. Other folders speak of any.
 OWN = {
@@ -51,6 +52,7 @@ OWN = {
     r"|tornado|ml-dtypes",  # CANN's
     "research": r"librosa|pillow|soundfile|hydra-core|boltz|cuequivariance[\w-]*|torchdata|yapf|esm|fair-esm",
 }
+SUBJECT = FactName.parse("subject.package")
 #: Needed by anybody's build, or the thing that everything else has to fit.
 ANYBODYS = {
     "torch",
@@ -131,24 +133,62 @@ def test_a_package_pinned_to_torch_is_seen(name: str) -> None:
     assert said(f"Do it: pip install --no-deps {name}, and start again") == []
 
 
+def others(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
+    """What it installs of others, where no condition says that the finding is about that one."""
+    own = re.compile(rf"(?:{OWN.get(recipe.library, '(?!)')})\Z")
+    about = " ".join(str(question) for question in asked(recipe.when + remedy.when + remedy.unless))
+    return [
+        name
+        for name, _ in installed(remedy)
+        if name
+        and name not in ANYBODYS
+        and not own.match(name)
+        and not re.search(rf"\b{re.escape(name)}\b", about)
+        and not any(_is_about(question, name) for question in asked(remedy.when))
+        and not name.startswith("nvidia-")
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "poetry add xformers", "pdm add xformers", "pip3.11 install xformers", "uv pip install xformers",
+        "pip install git+https://github.com/facebookresearch/xformers.git",
+        "pip install 'git+https://x/xformers@v0.0.30'",
+        "pip install https://x/whl/xformers-0.0.30-cp39-abi3-manylinux_2_28_x86_64.whl",
+        "pip install ./xformers-0.0.30-cp39-abi3-win_amd64.whl",
+    ],
+)  # fmt: skip
+def test_each_way_to_install_is_seen(line: str) -> None:
+    """Other installers, a repository, and a wheel."""
+    recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
+    bare = replace(remedy, when=(), unless=(), title="Install it", actions=(Advise(text="", commands=(line,)),))
+
+    assert loose(recipe, bare) == ["xformers"]
+    assert loose(recipe, replace(bare, actions=(Advise(text="", commands=(f"{line} --no-deps",)),))) == []
+    assert loose_in_words(recipe, replace(bare, title=f"Do it: {line}", actions=()))
+
+
 def test_a_remedy_installs_nobody_elses_package() -> None:
     """What is installed is the finding's own package, or a condition says that it is about that one."""
-
-    def others(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
-        own = re.compile(rf"(?:{OWN.get(recipe.library, '(?!)')})\Z")
-        about = " ".join(str(question) for question in asked(recipe.when + remedy.when + remedy.unless))
-        return [
-            name
-            for name, _ in installed(remedy)
-            if name
-            and name not in ANYBODYS
-            and not own.match(name)
-            and not re.search(rf"\b{re.escape(name)}\b", about)
-            and not any(_is_about(question, name) for question in asked(remedy.when))
-            and not name.startswith("nvidia-")
-        ]
-
     assert faults(others) == [], "installs these, and no condition says that the finding is about that"
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install --no-deps vllm", "uv add vllm", "poetry add vllm", "pip3.11 install vllm"]
+)
+def test_a_command_for_somebody_elses_package_is_seen(line: str) -> None:
+    """In a command and among requirements; a condition that names it, or one that knows it, clears it."""
+    recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
+    bare = replace(remedy, when=(), unless=(), title="Install it", actions=(Advise(text="", commands=(line,)),))
+
+    assert others(recipe, bare) == ["vllm"]
+    assert others(recipe, replace(bare, actions=(Advise(text="", requirements=("vllm==0.11",)),))) == ["vllm"]
+    assert others(recipe, replace(bare, actions=(InstallPackages(requirements=("vllm==0.11",)),))) == ["vllm"]
+    assert others(recipe, replace(bare, when=(OneOf(fact=SUBJECT, values=("vllm",)),))) == []
+    assert others(recipe, replace(bare, when=(Matches(fact=SUBJECT, pattern="^vll"),))) == []
+    assert others(recipe, replace(bare, when=(OneOf(fact=SUBJECT, values=("sglang",)),))) == ["vllm"]
+    assert others(recipe, replace(bare, actions=(Advise(text="", commands=("pip install ninja",)),))) == []
 
 
 def others_in_words(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
@@ -183,8 +223,7 @@ def test_somebody_elses_package_is_seen() -> None:
 
     assert others_in_words(recipe, bare) == ["vllm"]
     assert others_in_words(recipe, replace(bare, title=f"vLLM: {bare.title}")) == []
-    about = OneOf(fact=FactName.parse("subject.package"), values=("vllm",))
-    assert others_in_words(recipe, replace(bare, when=(about,))) == []
+    assert others_in_words(recipe, replace(bare, when=(OneOf(fact=SUBJECT, values=("vllm",)),))) == []
 
 
 def _is_about(question: Question, name: str) -> bool:
@@ -242,7 +281,7 @@ def _not_asked(recipe: Recipe, remedy: RecipeRemedy) -> list[str]:
     needed = {
         "the system (node.system)": (for_linux, {"node.system"}),
         "the GPUs (gpu.compute_capability)": (
-            packages & {"flash-attn", "flash-attn-3", "flash-attn-4"} and not _is_for_amd(remedy),
+            any(map(for_some_gpus, packages)) and not says_gpu(remedy) and not _is_for_amd(remedy),
             GPUS,
         ),
         "the driver (or a release computed for it)": (moves_torch and recipe.id not in SAME_TORCH, DRIVERS),
@@ -256,11 +295,30 @@ def _is_for_amd(remedy: RecipeRemedy) -> bool:
     return any(str(one.fact) in ("log.gfx", "log.made_for", "torch.hip") for one in asked(remedy.when))
 
 
+def for_some_gpus(name: str) -> bool:
+    """Whether its kernels begin above the oldest GPUs that a torch of today has code for."""
+    if not (known := stack_package(name)):
+        return False
+    lowest = [one.at_least for one in known.gpus] + [known.tested] * (name in TESTED)
+    return any(as_capability(one) >= OLDEST for one in lowest)
+
+
+def says_gpu(remedy: RecipeRemedy) -> bool:
+    """Whether its words say for which GPU it is; those of flash-attn ask the fact."""
+    asks = any(name.startswith("flash-attn") for name, _ in installed(remedy))
+    return not asks and SAYS_GPU.search("\n".join(texts(remedy))) is not None
+
+
 def builds_flash_attn(action: Action) -> bool:
     """Whether it compiles a flash-attn that wants a recent torch."""
     requirements = action.requirements if isinstance(action, InstallPackages | Advise) else ()
     return any(requirement.startswith("flash-attn==2.8") for requirement in requirements)
 
+
+#: From this compute capability on a lowest one leaves GPUs out that a torch of today runs on.
+OLDEST = (7, 0)
+#: Of these no table of kernels is kept: what their authors test is what they have code for.
+TESTED = {"sageattention"}
 
 #: The torch that is there is installed again, in its own build.
 SAME_TORCH = {
@@ -271,6 +329,64 @@ SAME_TORCH = {
     "torch-own-library-not-found",
     "another-package-of-that-name",
 }
+
+
+PLACES = {
+    "the system (node.system)": (
+        InstallWheel(package="mamba-ssm"),
+        OneOf(fact=FactName.parse("node.system"), values=("Linux",)),
+    ),
+    "the GPUs (gpu.compute_capability)": (
+        InstallPackages(requirements=("sageattention==2.2.0",), no_deps=True),
+        AtLeast(fact=FactName.parse("gpu.compute_capability"), bound="8.0"),
+    ),
+    "the driver (or a release computed for it)": (
+        Advise(text="", commands=("pip install torch",)),
+        AtLeast(fact=FactName.parse("driver.version"), bound="550"),
+    ),
+    "the torch (torch.version)": (
+        Advise(text="", requirements=("flash-attn==2.8.3",), no_deps=True),
+        AtLeast(fact=FactName.parse("torch.version"), bound="2.6"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PLACES)
+def test_what_is_not_asked_is_seen(what: str) -> None:
+    """In a remedy without conditions; one on the fact clears it."""
+    recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
+    action, condition = PLACES[what]
+    bare = replace(remedy, when=(), unless=(), title="Install it", actions=(action,))
+
+    assert what in _not_asked(recipe, bare)
+    assert what not in _not_asked(recipe, replace(bare, when=(condition,)))
+    assert _not_asked(recipe, replace(bare, actions=(Advise(text="Look at it"),))) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "flash-attn",
+        "flash-attn-3",
+        "sageattention",
+        "xformers",
+        "mamba-ssm",
+        "causal-conv1d",
+        "transformer-engine",
+        "vllm",
+    ],
+)
+def test_a_package_for_some_gpus_asks_for_the_gpu(name: str) -> None:
+    """By a condition; but for flash-attn words do as well."""
+    recipe, remedy = named("torch-index-in-place-of-the-registry:check-1")
+    bare = replace(
+        remedy, when=(), unless=(), title="Install it", actions=(Advise(text="", requirements=(name,), no_deps=True),)
+    )
+    gpus = "the GPUs (gpu.compute_capability)"
+
+    assert gpus in _not_asked(recipe, bare)
+    said = replace(bare, title="For compute capability 8.0 and later: install it")
+    assert (gpus in _not_asked(recipe, said)) == name.startswith("flash-attn")
 
 
 def test_what_is_taken_without_asking_has_a_reason() -> None:

@@ -85,7 +85,9 @@ SPELLINGS = (
     "xformers==X", "xformers==?", "xformers==\u2026", "spconv-cuXXX", "whl/cuXYZ", "whl/cuXXX", "whl/cu???",
     "whl/cuxxx", "cpXX-cpXX", "sm_NN", "cuda-toolkit-X-Y", "/usr/local/cuda-X.Y", "/usr/local/cuda-VERSION",
     "cd /path/to/checkout", "path/to/model", "YOUR_PATH/lib", "MY_TOKEN", "<your-python>",
-    "<path>", "import PACKAGE", "pip install WHEEL", "python3.X",
+    "<path>", "import PACKAGE", "pip install WHEEL", "python3.X", "PATH_TO_PYTHON -m pip",
+    "--python PATH_TO_ITS_PYTHON", "whl/rocmX.Y", "rocmX.Y", "manylinux_2_XX", "torch==2.X", "torch~=2.X.0",
+    "whl/cu1XX", "/usr/local/cuda-1X.Y", "torch==$VERSION", "torch-${TORCH_VERSION}.whl", "flash-attn of FLASH_VERSION",
 )  # fmt: skip
 
 
@@ -109,6 +111,7 @@ def test_what_the_reader_alone_knows_is_no_command(hole: str) -> None:
 WHOLE = (
     "export HSA_OVERRIDE_GFX_VERSION=10.3.0", "export VLLM_VERSION=0.11.0", "BNB_CUDA_VERSION unset", "echo $USER",
     "rm -rf /tmp/inductor-$USER", "TORCH_CUDA_ARCH_LIST=8.0", "torch=={torch.version}", "torch 2.x", "whl/cu128",
+    "rocm6.4", "manylinux_2_28", "torch==2.9", "XFORMERS_IGNORE_FLASH_VERSION_CHECK=1", "echo $PATH",
     "sm_90", "CUDA_HOME=/usr/local/cuda-{torch.cuda}", "{log.symbol}.so", "#include <cfloat>",
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ LINUX, MACOS, WINDOWS = "Linux", "macOS", "Windows"
 SYSTEMS = (LINUX, MACOS, WINDOWS)
 #: What stands in a text or a command -> the systems that have it.
 HAVE = {
-    r"\b(?:sudo|apt|then|and|run|by) apt(?:-get)? (?:install|update|-)|\bapt-get\b|\bdnf (?:install|config)"
+    r"\bapt(?:-get)? (?:install|update|-)|\bapt-get\b|\bdnf (?:install|config)|\bpacman -|\bapk add\b"
     r"|\byum install|\bzypper\b|\bdpkg\b|\blib(?!raries)\w+-dev\b|\bldconfig\b|\bsystemctl\b|\bmodprobe\b"
     r"|\bnvidia-modprobe\b|\bupdate-alternatives\b|\bdmesg\b|\bLD_\w+|/proc/|/dev/(?:shm|dri|kfd|nvidia|davinci)"
     r"|/etc/(?:ld|docker|apt|yum|default|modprobe|security|systemd|vulkan|nv_)|/usr/local/cuda"
@@ -26,6 +26,7 @@ HAVE = {
     r"\bsudo\b|(?<!whl)/usr/|(?:^|[\s`(:])export [A-Z]|\bchmod\b|\bchown\b|\bulimit\b|\bln -s\b|\bbashrc\b"
     r"|/etc/|\$HOME\b": (LINUX, MACOS),
     r"\.bat\b|\bPowerShell\b|\bVisual Studio\b|\bVisual C\+\+|\bMSVC\b|\bvcvars\w*|\$env:|\bregedit\b|\bwinget\b"
+    r"|\bsetx \w|\b[A-Z]:[\\/]{1,2}(?:Program Files|Windows|Users)\b"
     r"|\bx64 Native\b|\bNVIDIA Control Panel\b|\bTask Manager\b|\bDevice Manager\b": (WINDOWS,),
     r"\bHomebrew\b|\bbrew (?:install|update|upgrade)|\bxcode-select\b|\bXcode\b|\bDYLD_\w+": (MACOS,),
 }
@@ -115,11 +116,16 @@ def _against(recipe_id: str) -> bool:
 
 
 PLANTED = {
-    "sudo apt install ffmpeg": (LINUX, ["sudo apt install", "sudo"]),
+    "sudo apt install ffmpeg": (LINUX, ["apt install", "sudo"]),
     "Put the folder first on LD_LIBRARY_PATH": (LINUX, ["LD_LIBRARY_PATH"]),
     "CUDA_HOME=/usr/local/cuda": (LINUX, ["/usr/local/cuda", "/usr/"]),
     "Before the start: export TORCH_HOME=here": (LINUX, ["export T"]),
     "dnf install gcc-c++": (LINUX, ["dnf install"]),
+    "Do it: apt install ffmpeg": (LINUX, ["apt install"]),
+    "pacman -S ffmpeg": (LINUX, ["pacman -"]),
+    "apk add ffmpeg": (LINUX, ["apk add"]),
+    "setx MAX_JOBS 2": (WINDOWS, ["setx M"]),
+    "Below C:\\Program Files\\NVIDIA": (WINDOWS, ["C:\\Program Files"]),
     "Write it into webui-user.bat": (WINDOWS, [".bat"]),
     "In PowerShell: $env:MAX_JOBS=2": (WINDOWS, ["PowerShell", "$env:"]),
     "Install Visual Studio": (WINDOWS, ["Visual Studio"]),

@@ -59,6 +59,30 @@ def test_the_first_fix_is_possible_there(place: str, package: str) -> None:
         for name, value in told.items()
     )
 
-    wrong = re.compile(impossible, re.MULTILINE)
+    assert wrong_there(shown_first(facts), impossible) == []
 
-    assert [f"{called}: {text}" for called, text in shown_first(facts) if wrong.search(text)] == []
+
+def wrong_there(shown: list[tuple[str, str]], impossible: str) -> list[str]:
+    """What says something that is not possible there."""
+    wrong = re.compile(impossible, re.MULTILINE)
+    return [f"{called}: {text}" for called, text in shown if wrong.search(text)]
+
+
+PLANTED = {
+    "Linux": "Take it\n$env:MAX_JOBS=2",
+    "Windows": "Take it\nsudo ldconfig",
+    "macOS": "Take it\nnvidia-smi",
+    "Jetson": "Take it\npython -m pip install torch --index-url https://download.pytorch.org/whl/cu126",
+    "ROCm": "Install the CUDA toolkit",
+    "XPU": "Take it\nnvcc -V",
+    "uv": "Take it\npython -m pip install ninja",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_impossible_there_is_seen(place: str) -> None:
+    """In a title and in a command."""
+    _, impossible = PLACES[place]
+
+    assert wrong_there([("some:remedy", PLANTED[place])], impossible)
+    assert not wrong_there([("some:remedy", "Update the program")], impossible)
