@@ -23,7 +23,7 @@ _SYSTEM = when_used(
     r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
     # bitsandbytes looks in Linux's folders on every system
     r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
-    r"/(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
+    r"/(?!usr/bin/(?:clang|cc|c\+\+)\b)(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b"
     r"|(?<![\w.])/tmp/(?:tmpxft_|pip-))"
 )
