@@ -27,8 +27,10 @@ STATED = tuple(
         (
             ":/",
             "log.cuda_home_meant",
-            rf"(?:-I|(?<=['\" ]))(?=:/|/{_FOLDER}:/)"
-            rf":?(?P<value>/{_FOLDER}?)(?::(?:/\S{{0,200}}?)?)?/(?:include\b|bin/nvcc)",
+            (
+                rf"(?:-I|(?<=['\" ]))(?=:/|/{_FOLDER}:/)"
+                rf":?(?P<value>/{_FOLDER}?)(?::(?:/\S{{0,200}}?)?)?/(?:include\b|bin/nvcc)"
+            ),
         ),
         (" ", "cuda.nvcc", rf"(?:(?:detected|Installed) CUDA version \(?|, release (?=[\d.]{{3,5}}, V\d)){_CUDA}"),
     )
