@@ -159,7 +159,7 @@ class _Scan:
             numbers += block.numbers
             lines += block.lines
             ahead += len(block.lines)
-            if len(lines) <= _SMALL:
+            if ahead <= _SMALL:
                 continue
             until = max(len(lines) - ahead, len(lines) - AFTER)  # the others are left for the next block
             self._look(numbers, lines, offset, len(lines) - ahead, until)
