@@ -56,7 +56,8 @@ _OF_THE_STACK = (
     r"|flux|rwkv|inductor|\bgpt|gpt\b|rasteriz|webui|nunchaku|kohya|qwen|deepseek|gemma|mistral|\btrain|\bfused"
     r"|(?<!cycles)(?<!_)_kernel(?!s\.(?:cu|o)\b)|'loss'|\btgi\b|nvidia-container-cli: requirement"
     # What torch and its builds say of a GPU, a driver, a toolkit or a dtype names none of them.
-    r"|runtimeerror: cuda|no available kernel\. aborting|cpp_extension|\bflatparameter|n3c10|c10::"
+    r"|runtimeerror: (?:cuda|hip)|hipmoduleload|hiperrornobinaryforgpu"
+    r"|no available kernel\. aborting|cpp_extension|\bflatparameter|n3c10|c10::"
     r"|driver on your system|cuda_home|bfloat16|float16|\bbf16|\bfp16"
 )
 #: What programs say besides that train models, run them or serve them.
