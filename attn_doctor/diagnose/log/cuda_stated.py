@@ -8,8 +8,9 @@ from attn_doctor.quick_patterns import when_used
 
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
 _BY_TORCH = (
-    r"(?:used to (?:compile|build) (?:PyTorch|torch)|torch was compiled with|PyTorch has|torch\.version\.cuda"
-    r"|Pytorch binaries were compiled with [Cc]uda|\bpytorch-cuda)"
+    r"(?:used to (?:compile|build) (?:PyTorch|torch)|torch was compiled with|PyTorch has"
+    r"|^\W{0,12}(?:print\()?torch\.version\.cuda\)?(?! ?[=!]=)|^\W{0,6}pytorch-cuda(?=[ =])"
+    r"|Pytorch binaries were compiled with [Cc]uda)"
 )
 #: `CUDA 12.1`, `cuda: 11.8`, as people state what they have.
 CUDA_STATED = when_used(

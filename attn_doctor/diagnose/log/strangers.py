@@ -91,6 +91,8 @@ _ENOUGH = {_STACK: 2, _LEARNING: 4, _COMPUTING: 8}
 
 
 _GOES_ON = frozenset("ID")
+#: More such lines than these tell by what they do not name whose log it is.
+_MOST_OF_NONE = 3
 #: What somebody says of a machine or to the reader, a record that a step goes on, a banner: as any program has it.
 _OF_NO_PROGRAM = when_used(
     r"\W{0,6}(?i:(?:hi|hello|hey|dear|please|help|thanks|thank you|sorry|question|logs?|output)\b[^:\n]{0,40}$"
@@ -106,13 +108,15 @@ class Company:
     """How near a log is to the attention stack, by the words of its lines."""
 
     def __init__(self) -> None:
-        self._lines = 0
+        self._lines = self._of_none = 0
         self._circle = _OUTSIDE
 
     def see(self, text: str, level: str = "") -> None:
         """Reads one line; `level` is that of its record."""
         if self._circle != _STACK and text.strip():
-            self._lines += level not in _GOES_ON and not _OF_NO_PROGRAM.match(text)
+            says_nothing = level in _GOES_ON or _OF_NO_PROGRAM.match(text) is not None
+            self._of_none += says_nothing
+            self._lines += not says_nothing or self._of_none > _MOST_OF_NONE
             lower = text[:2000].lower()
             nearer = enumerate(_CIRCLES[: self._circle])
             self._circle = next((number for number, words in nearer if words.search(lower)), self._circle)

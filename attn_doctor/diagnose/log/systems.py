@@ -23,7 +23,7 @@ _SYSTEM = when_used(
     r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
     # bitsandbytes looks in Linux's folders on every system
     r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
-    r"/(?!usr/bin/(?:clang|cc|c\+\+)\b)(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w"
+    r"/(?!usr/bin/(?:clang|cc|c\+\+)(?![\w+-]))(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w"
     r"(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b"
     r"|(?<![\w.])/tmp/(?:tmpxft_|pip-))"
@@ -42,7 +42,8 @@ _SAID = when_used(
     r"|(?<![\w\"'-])triton-windows(?:==| {1,20}v?)\d\.\d)"  # a release that is there, not one to be asked for
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave|[Ii]n) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?[Mm][1-5]\b"
-    r"|\b[Mm][1-5] (?:[Pp]ro|[Mm]ax|[Uu]ltra)\b|\bmacOS [12]\d\.\d{1,2}\b"
+    r"|\b[Mm][1-5] (?:[Pp]ro|[Mm]ax|[Uu]ltra)\b"
+    r"|(?<!needs )(?<!requires )(?<!from )(?<!for )\bmacOS [12]\d\.\d{1,2}\b(?!\+| or )"
     r"|\b(?:[Mm][1-5]|[Ii]ntel|[Aa]pple) (?:[Mm]ac|MAC)(?:[Bb]ook)?\b|\bmacbook(?: (?:pro|air))? m[1-5]\b"
     r"|\bmacOS (?:\d\d(?:\.\d{1,2})*,? )?(?:on )?(?:Apple )?M[1-5]\b"
     r"|^\W{0,4}[Mm]ac ?(?:OS|os|[Bb]ook)?(?: \d\d[\d.]{0,5})?\W{0,3}$"

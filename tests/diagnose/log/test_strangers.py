@@ -162,3 +162,11 @@ def test_a_line_of_no_program_makes_no_stranger(line: str, message: str) -> None
     """What somebody writes above an error, or a record before it, is as any program has it."""
     for text in (message, f"{line}\n{message}", f"{line}\n{line}\n{message}"):
         assert Severity.ERROR in {one.severity for one in _found(text)}
+
+
+def test_many_records_of_nothing_known_make_a_stranger() -> None:
+    """A few lines that go on say nothing; a log of them would name the stack."""
+    log = "".join(f"INFO serving page {letter}\n" for letter in "abcdefgh")
+    assert {one.severity for one in _found(f"{log}nvcc fatal   : Unsupported gpu architecture 'compute_120'")} == {
+        Severity.INFO
+    }
