@@ -37,7 +37,7 @@ def test_progress_is_drawn(environment: object) -> None:
     env: Environment = environment()  # type: ignore[operator]
     said = _watched("check", "--quick", "--python", env.python)
 
-    assert b"starting" in said
+    assert any(step in said for step in (b"starting", b"reading"))  # which one is drawn, the machine's speed decides
     assert b"\\x1b" not in said
     assert said.rstrip().endswith(b"\x1b[2K")
 
