@@ -42,7 +42,7 @@ TEMPLATE = re.compile(r"\{([a-z]+\.[^{}\s]+)\}")
 TO_FILL_IN = "FILL IN:"
 
 
-#: Keys of a table that no recipe needs but those that are told: the wheel keeps them in a file of their own.
+#: Reads the part of a table that only a recipe which is told needs; the wheel keeps it in a file of its own.
 Details = Callable[[], dict[str, Any]]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from attn_doctor.diagnose.log.literal_index import NO_DIGITS
 from attn_doctor.quick_patterns import when_used
 
 #: Enough for a deep traceback of several interleaved ranks.
@@ -23,7 +24,6 @@ _PATIENCE = (
 _MOST_SHAPES, _MOST_OTHERS = 6000, 700
 #: By this beginning a line is known.
 _BEGINNING = 400
-_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 #: The number of a request or a commit, which no other line has.
 _ID = when_used(r"\b(?=[a-fA-F-]*\d)[0-9a-fA-F][0-9a-fA-F-]{7,}\b")
 
@@ -63,9 +63,9 @@ class Budget:
 
     def _counted(self, line: str) -> int:
         """How often the line came, but for its numbers; 0 for another one than those that are counted, too often."""
-        shape = line.translate(_NO_DIGITS)
+        shape = line.translate(NO_DIGITS)
         if shape not in self._shapes:
-            shape = _ID.sub("", line).translate(_NO_DIGITS)
+            shape = _ID.sub("", line).translate(NO_DIGITS)
             if shape not in self._shapes and len(self._shapes) > _MOST_SHAPES:
                 self._others += 1
                 return 0 if self.is_spent else self._others

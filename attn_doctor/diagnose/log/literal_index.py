@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 #: Characters of the piece by which a literal is found. Shorter literals, which are few, are each searched for.
 _PIECE = 6
-_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
+#: For `str.translate`: lines that differ in their numbers alone become one.
+NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 #: Shapes whose literals are remembered, and the longest of them, in characters: lines, not tracebacks.
 _MOST_SHAPES, _LONGEST_SHAPE = 2000, 400
 
@@ -29,7 +30,7 @@ class LiteralIndex:
         self._by_piece: dict[str, list[tuple[str, _Known]]] = {}
         self._of_shapes: dict[str, list[_Known]] = {}
         for known in numbers.items():
-            shape = known[0].translate(_NO_DIGITS)
+            shape = known[0].translate(NO_DIGITS)
             if len(shape) < _PIECE:
                 self._everywhere.append((shape, known))
             else:
@@ -41,7 +42,7 @@ class LiteralIndex:
 
         White space in the text is single blanks, as in the literals.
         """
-        shape = text.translate(_NO_DIGITS)
+        shape = text.translate(NO_DIGITS)
         may_stand = self._of_shapes.get(shape)
         if may_stand is None:
             may_stand = [*self._in_shape(shape)]

@@ -13,6 +13,7 @@ from attn_doctor.diagnose.log.ended import completed
 from attn_doctor.diagnose.log.error_lines import error_line_of
 from attn_doctor.diagnose.log.facts import TELLING, Clues
 from attn_doctor.diagnose.log.lines import PIECE, STEP, Block, blocks
+from attn_doctor.diagnose.log.literal_index import NO_DIGITS
 from attn_doctor.diagnose.log.match import Match, Patterns
 from attn_doctor.diagnose.log.pasted import LONGEST, relaxed, unwrapped
 from attn_doctor.diagnose.log.prefilter import Prefilter
@@ -38,7 +39,6 @@ _FAILURES = ("Traceback (most recent call last)", "Error: ", "Fatal Python error
 _CRASH = when_used(r"Fatal Python error: |Segmentation fault\b(?: \(core dumped\))?\s*$|\*\*\* Process received signal")
 #: How a program leaves on purpose or at a person's word: it says nothing of what failed before.
 _LEFT = when_used(r"(?:SystemExit|KeyboardInterrupt|GeneratorExit)\b")
-_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class _Scan:
         for match in matched:
             pattern = id(match.pattern)
             messages = self._messages.setdefault(pattern, {})
-            message = match.unit.text.translate(_NO_DIGITS)
+            message = match.unit.text.translate(NO_DIGITS)
             of_ranks = messages.get(message)
             known = of_ranks is None or match.unit.origin in of_ranks  # a rank is told, however many there are
             if known and (len(messages) if of_ranks is None else self._kept[pattern]) >= _FIRST:
