@@ -46,6 +46,14 @@ _EXTENSIONS = when_used(
 )
 #: Where torch was installed from; in an advice it is what somebody else would take.
 _TORCH_FROM = when_used(r"(?i)torch\b[^\n]{0,200}/whl/(?:(?:nightly|test)/)?cu(?P<major>1\d)(?P<minor>\d)\b")
+#: A build of torch that its writer says is there, by the index's name: `I installed the cu128 nightly of torch`.
+_TORCH_OF = when_used(
+    r"(?:\b(?:I|[Ww]e)(?:['’](?:ve|m)| have| had| am| are)?(?: also| already| just| even| now)*"
+    r" (?:tried|(?:re)?installed|use[ds]?|using|on|running|have|upgraded|updated|switched)\b|\b[Tt]ried\b"
+    r"|\b[Aa]lready\b|已经?|安装了|用的)[^\n.;]{0,60}?"
+    r"(?:\b(?:[Pp]y)?[Tt]orch\b[^\n,;]{0,40}?(?<![\w/])cu(?P<behind>1[0-3]\d)\b"
+    r"|(?<![\w/])cu(?P<before>1[0-3]\d)\b[^\n,;]{0,40}?\b(?:[Pp]y)?[Tt]orch\b)"
+)
 _ADVICE = when_used(r"(?i)\b(?:please|try|should|could|can|may|need to|must|recommend\w*|instead|e\.g\.)\b")
 #: The library that bitsandbytes loads, by its CUDA; and what only its releases before 0.43 print, and have as a folder.
 _LIBRARY = when_used(r"Loading binary \S.{0,300}?libbitsandbytes_cuda(?P<major>1\d)(?P<minor>\d)\w{0,20}\.(?:dll|so)\b")
@@ -59,6 +67,8 @@ def in_paths(text: str) -> Iterator[tuple[str, str]]:
     """
     if "/whl/" in text and (index := _TORCH_FROM.search(text)) and not _ADVICE.search(text):
         yield "torch.cuda", f"{index['major']}.{index['minor']}"
+    if build := torch_said(text):
+        yield "torch.cuda", f"{build[:2]}.{build[2:]}"
     if "nvcc" in text and "--version" not in text:
         if folder := _NVCC_FOLDER.search(text):
             yield "cuda.nvcc", folder["nvcc"]
@@ -69,6 +79,13 @@ def in_paths(text: str) -> Iterator[tuple[str, str]]:
     if "torch_ext" in text and (built := _EXTENSIONS.search(text)):
         yield "torch.cuda", f"{built['major']}.{built['minor']}"
         yield "python.version", f"3.{built['python']}"
+
+
+def torch_said(text: str) -> str | None:
+    """The CUDA of a torch that a line's writer says is there, in digits: 128."""
+    if "cu1" not in text or "orch" not in text or (found := _TORCH_OF.search(text)) is None or _ADVICE.search(text):
+        return None
+    return found["behind"] or found["before"]
 
 
 def _of_bitsandbytes(text: str) -> Iterator[tuple[str, str]]:

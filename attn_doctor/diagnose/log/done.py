@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attn_doctor.diagnose.log.cuda_stated import torch_said
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.quick_patterns import when_used
 
 _DONE = FactName.parse("log.done")
 #: Texts of which one stands in every line that is read.
-SIGNS = ("--", "attn", "xport ", "set ", "=", "asser", "我", "os.", "able_", "重", "试", "加")
+SIGNS = ("--", "attn", "xport ", "set ", "=", "asser", "我", "os.", "able_", "cu1", "重", "试", "加")
 #: A command, or the next line of one.
 _TYPED = when_used(
     r"^\s*(?:[$%>!]\s*|PS [^>\n]{0,200}> ?|[A-Za-z]:\\[^>\n]{0,200}> ?|\([\w.-]{1,60}\) ?\S{0,200}[$#>]? ?)?"
@@ -66,6 +67,8 @@ def settings_in(text: str) -> Iterator[str]:
     """
     if "os." in text and (found := _IN_PYTHON.match(text)):
         yield f"{IN_PYTHON}{found['name']}={found['value']}"
+    if said := torch_said(text):
+        yield f"torch-index=cu{said}"
     called = (_CALLED.search(text) or _SWITCHED.search(text)) and not _MESSAGE.search(text)
     if not (_TYPED.search(text) or _SAID.search(text) or called):
         return

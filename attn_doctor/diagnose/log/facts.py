@@ -17,6 +17,7 @@ from attn_doctor.diagnose.log.said_installed import Installed
 from attn_doctor.diagnose.log.strangers import Company
 from attn_doctor.diagnose.log.subjects import builds_in, built_in, handled_in
 from attn_doctor.diagnose.log.surroundings import Surroundings
+from attn_doctor.diagnose.log.tried import TRIED, Tried
 from attn_doctor.diagnose.log.unit import Line
 from attn_doctor.diagnose.log.versions_said import ATTENTION, VERSION, asks_for_versions, versions_in
 from attn_doctor.model.facts import Fact, FactName, Known, Origin, Value
@@ -107,7 +108,7 @@ class Clues:
     def __init__(self) -> None:
         self._told: dict[str, dict[str, int]] = {}
         self._around = Surroundings()
-        self._done = Done()
+        self._done, self._tried = Done(), Tried()
         self._calls = CompiledCalls()
         self._company = Company()
         self._seen: set[str] = set()
@@ -133,6 +134,7 @@ class Clues:
         for name, value in boards.told_in(text) if refused else (*boards.told_in(text), *self._around.told(text)):
             self._tell(name, value, line.number)
         self._done.see(text, line.number)
+        self._tried.see(text, line.number)
         self._in_place.see(text, line.number)
         self._calls.see(line)
         if engine_name := engine_of(line):
@@ -256,6 +258,9 @@ class Clues:
         if folders := self._told.get(FOLDER):
             last = max(folders, key=folders.__getitem__)
             self._told[FOLDER] = {last: folders[last]}
+        for name, releases in self._tried.several():
+            if releases.issuperset(self._told.get(f"package.{name}.version", ())):
+                self._told.pop(f"package.{name}.version", None)
         if nvcc := another_cuda(self._told):
             self._told[OF_ANOTHER] = nvcc
         if self._listed and _TORCH_THERE not in self._told:
@@ -282,9 +287,9 @@ class Clues:
             yield _known("log.of_learning", self._company.of_learning, log, 1)
         if self._company.is_remote:
             yield _known("log.remote", True, log, 1)
-        done, first = self._done.told()
-        if done:
-            yield _known("log.done", done, log, first)
+        for name, (each, first) in (("log.done", self._done.told()), (TRIED, self._tried.told())):
+            if each:
+                yield _known(name, each, log, first)
         if len(self._pins) == 1 and len(packages := next(iter(self._pins.values()))) > 1:
             yield _known("log.pinned_by_several", True, log, min(packages.values()))
         for name, (running, line) in self._running.items():

@@ -6,12 +6,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from attn_doctor.diagnose.derivation import gpu_capabilities
 from attn_doctor.diagnose.derived import derive
+from attn_doctor.diagnose.gpu_targets import runs
 from attn_doctor.diagnose.log.facts import Clues
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
 from attn_doctor.quick_dataclasses import replace
 from attn_doctor.quick_patterns import when_used
-from attn_doctor.recipes.data.torch_releases import Build, builds, code_of_wheel, has_new_abi, registry_cuda
+from attn_doctor.recipes.data.torch_releases import (
+    Build,
+    builds,
+    code_of_wheel,
+    has_new_abi,
+    registry_cuda,
+    releases,
+)
 
 _LISTED_GPUS = FactName("listed", "", "gpu")
 #: GPUs of NVIDIA's small boards, as people and drivers name them.
@@ -96,6 +105,24 @@ def _implied(facts: FactSet) -> Iterator[Fact]:
                     origin=Origin.DERIVED,
                 )
         yield from _of_published_build(version, facts)
+    yield from _of_every_build(version or "", facts)
+
+
+def _of_every_build(version: str, facts: FactSet) -> Iterator[Fact]:
+    """The GPU code of torch, where the log names its CUDA and no whole release, and each that is published for that
+    CUDA has code for the GPUs of the log: what they lack is told of no torch whose release is not known.
+    """
+    cuda, release = facts.text("torch.cuda"), version.partition("+")[0]
+    if cuda is None or release in releases() or isinstance(facts.fact("torch.arch_list").state, Known):
+        return
+    build = f"+cu{cuda.replace('.', '')}"
+    named = (one for one in releases() if f"{one}.".startswith(f"{release}." if release else ""))
+    each = [set(code) for one in named if (code := code_of_wheel(one + build))]
+    common = set.intersection(*each) if each else set()
+    gpus = gpu_capabilities(facts)
+    if gpus and all(any(runs(one, gpu) for one in common) for gpu in gpus):
+        how = f"what every torch {release} for CUDA {cuda} is published with".replace("  ", " ")
+        yield _from(FactName.parse("torch.arch_list"), tuple(sorted(common)), how)
 
 
 def _of_published_build(version: str, facts: FactSet) -> Iterator[Fact]:

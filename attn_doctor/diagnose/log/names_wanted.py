@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from packaging.version import InvalidVersion, Version
 
+from attn_doctor.diagnose.log.tried import LATEST, releases_tried
 from attn_doctor.model.facts import FactSet
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.quick_patterns import when_used
@@ -104,7 +105,17 @@ def name_wanted(message: str, owners: Collection[str], facts: FactSet, calls: st
     if found is None:
         return None
     there = facts.text(f"package.{found.span.distribution}.version")
-    return found if there is None else _beside(found, there)
+    if there is not None:
+        found = _beside(found, there)
+    return found if found.claimed else replace(found, claimed=_tried(found.span, facts))
+
+
+def _tried(span: Span, facts: FactSet) -> str | None:
+    """A release with the name that the log says was put in; None where there is none."""
+    for release in releases_tried(span.distribution, facts):
+        if span.until is None if release == LATEST else _has(span, release):
+            return release
+    return None
 
 
 def _lightning_in(facts: FactSet) -> str | None:

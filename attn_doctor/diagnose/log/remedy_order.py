@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from attn_doctor.diagnose.log.done import settings_done, settings_named
-from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS, changes_nothing
+from attn_doctor.diagnose.log.there_already import IN_THE_PYTHON_THAT_RUNS, changes_nothing, why_in_vain
 from attn_doctor.model.facts import FactName, FactSet
 from attn_doctor.model.findings import Finding, Remedy, Safety
 from attn_doctor.model.libraries import published
@@ -43,7 +43,7 @@ def useful_first(finding: Finding, facts: FactSet) -> list[Remedy]:
     done = settings_done(facts)
     missing = any(one.id == IN_THE_PYTHON_THAT_RUNS for one in finding.remedies)
     named = all(facts.text(name) is not None for name in ("torch.version", "torch.cuda", "python.version"))
-    return sorted(
+    ordered = sorted(
         finding.remedies,
         key=lambda one: (
             (bool(done) and _was_done(one, done, finding.library))
@@ -53,6 +53,9 @@ def useful_first(finding: Finding, facts: FactSet) -> list[Remedy]:
             or _wants_a_torch_of_another_python(one, facts)
         ),
     )
+    first = next((one for one in ordered if not finding.is_a_look(one)), None)
+    look = None if first is None or missing else why_in_vain(first, facts)
+    return ordered if look is None else [look, *ordered]
 
 
 def _was_done(remedy: Remedy, done: Collection[object], library: str) -> bool:

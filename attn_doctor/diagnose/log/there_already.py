@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from attn_doctor.diagnose.conditions import answer_all
 from attn_doctor.diagnose.log.said_installed import INSTALLED
 from attn_doctor.diagnose.log.subjects import every_named
+from attn_doctor.diagnose.log.tried import one_that_meets
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.model.facts import FactName, FactSet, Known, Origin
 from attn_doctor.model.findings import Remedy, Safety, Verdict
 from attn_doctor.model.package_versions import canonical_name
-from attn_doctor.model.remedies import Advise
+from attn_doctor.model.remedies import Advise, ProposedAction
 from attn_doctor.probe.packages.known_packages import BY_NAME, distribution_of
 from attn_doctor.probe.packages.requirements import met
 from attn_doctor.quick_dataclasses import replace
@@ -24,7 +25,9 @@ from attn_doctor.recipes.recipe import Recipe, RecipeRemedy
 #: The remedy that looks at it.
 IN_THE_PYTHON_THAT_RUNS = "in-the-python-that-runs"
 #: Recipes' own, which know more of the message.
-_ITS_OWN = frozenset({"see-why-it-does-not-import", "by-uv-into-this-environment", "variable-at-run-time"})
+_ITS_OWN = frozenset(
+    {"python-that-runs", "see-why-it-does-not-import", "by-uv-into-this-environment", "variable-at-run-time"}
+)
 
 #: Python itself does not find it.
 _NOT_FOUND = when_used(r"No module (?:named )?'?(?P<module>[A-Za-z]\w{1,60})'?(?=[\s;.,\"`)]|$)(?!\.\w)")
@@ -46,6 +49,7 @@ _CLAIMS_IT = "not installed"
 _MAYBE = "not installed for the Python that runs, or does not load"
 #: How the log says that it is there.
 NAMES_IT, SAYS_IT = "names {package} {version} as installed", "says that {package} is installed"
+PUT_IN = "says that {package} {version} was put in"
 _HIDDEN = (
     "The log {says}: its import fails and the program hides why, or another Python "
     "runs. Import it alone with the Python that runs"
@@ -58,6 +62,10 @@ _HOW = (
     "In the failing program or notebook: import sys; print(sys.executable). With that path, -m pip show {package} says "
     "whether it is there, and -c 'import {module}' whether it loads; what that raises is the cause."
 )
+_WHICH = (
+    "In the failing program or notebook: import sys; print(sys.executable). With that path, -m pip show {package} says "
+    "which release is there and where."
+)
 #: The file in which pip runs a setup.py.
 _OF_A_BUILDER = "<string>"
 #: With these an installer moves, or makes anew, what is there.
@@ -65,6 +73,8 @@ _MOVES = when_used(
     r"(?<![\w-])(?:-[A-Za-z]*U|--upgrade|--force-reinstall|--reinstall|--no-binary|-[er]|--editable|--torch-backend|--index-url)(?![\w-])"
 )
 _INSTALLS = when_used(r"\b(?:pip3?|conda|mamba) install (?P<what>[^\n;&|]+)")
+#: Keeps the torch that is there, beside what is asked for.
+_PIN = when_used(r"[\"']?torch==\$\(")
 _WORD = when_used(r"\"[^\"]*\"|'[^']*'|\S+")
 #: Their next word is no package.
 _WITH_A_VALUE = frozenset(
@@ -152,9 +162,33 @@ def _distribution(name: str) -> str:
 
 def changes_nothing(remedy: Remedy, facts: FactSet) -> bool:
     """True where each thing that it asks an installer for is there, by what the log tells."""
+    if remedy.id == IN_THE_PYTHON_THAT_RUNS or remedy.id in _ITS_OWN:
+        return False
     commands = [command for one in remedy.actions for command in one.commands]
     asked = [found["what"] for command in commands for found in _INSTALLS.finditer(command)]
     return bool(asked) and all(_is_there(one, facts) for one in asked)
+
+
+def why_in_vain(remedy: Remedy, facts: FactSet) -> Remedy | None:
+    """A look at the Python that runs, where all that a remedy asks an installer for was put in before it failed."""
+    if not changes_nothing(remedy, facts):
+        return None
+    commands = (command for one in remedy.actions for command in one.commands)
+    for found in (found for command in commands for found in _INSTALLS.finditer(command)):
+        for name, specifier in filter(None, map(_required, _packages(found["what"]))):
+            if release := one_that_meets(name, specifier, facts):
+                module, says = _module(name), PUT_IN.format(package=name, version=release)
+                python = facts.text("python.executable") or "python"
+                command = f'{python} -c "import sys; print(sys.executable); import {module}"'
+                action = Advise(text=_WHICH.format(package=name), commands=(command,))
+                return Remedy(
+                    id=IN_THE_PYTHON_THAT_RUNS,
+                    title=_ELSEWHERE.format(says=says),
+                    safety=Safety.DISPLAY_ONLY,
+                    why_this_safety="It only looks.",
+                    actions=(ProposedAction(action=action, commands=(command,)),),
+                )
+    return None
 
 
 def _is_there(asked: str, facts: FactSet) -> bool:
@@ -164,21 +198,33 @@ def _is_there(asked: str, facts: FactSet) -> bool:
 
 
 def _has(text: str, facts: FactSet) -> bool:
+    required = _required(text)
+    if required is None:
+        return False
+    name, specifier = required
+    version = facts.text(FactName("package", name, "version"))
+    return one_that_meets(name, specifier, facts) is not None or (
+        version is not None and met(specifier, re.sub(r"\+.*", "", version)) is True
+    )
+
+
+def _required(text: str) -> tuple[str, str] | None:
+    """Distribution and specifier of a requirement that asks for a release; another build of it may be meant else."""
     from packaging.requirements import InvalidRequirement, Requirement  # its parser, which few logs need
 
     try:
         wanted = Requirement(text)
     except InvalidRequirement:
-        return False
-    version = facts.text(FactName("package", canonical_name(wanted.name), "version"))
-    if version is None or wanted.url or not wanted.specifier:  # a release is asked for, or another build of it may be
-        return False
-    return met(str(wanted.specifier), re.sub(r"\+.*", "", version)) is True
+        return None
+    asks = wanted.specifier and not wanted.url
+    return (canonical_name(wanted.name), str(wanted.specifier)) if asks else None
 
 
 def _packages(asked: str) -> Iterator[str]:
     skip = False
     for word in _WORD.findall(asked):
+        if _PIN.match(word):
+            return  # a command of its own, and the last word
         if skip or word.startswith("-"):
             skip = not skip and word in _WITH_A_VALUE
             continue
