@@ -30,6 +30,7 @@ TABLES = (
     "checked.toml",
     "gpus.toml",
     "import/new_names.toml",
+    "left.toml",
     "modules.toml",
     "packages.toml",
     "partners.toml",

@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator
 from attn_doctor.model.install_request import name_of
 from attn_doctor.model.remedies import Advise, InstallPackages, InstallWheel
 from attn_doctor.recipes import shelf
+from attn_doctor.recipes.data.left import rows
 from attn_doctor.recipes.recipe import AnyOf, Condition, Question, Recipe, RecipeRemedy
 
 REMEDIES = [(recipe, remedy) for recipe in (*shelf.bundled(), *shelf.families()) for remedy in recipe.remedies]
+REMEDIES += [
+    (next(recipe for recipe in shelf.bundled() if recipe.library == package), remedy) for package, remedy in rows()
+]
 #: An address, or the release that is there, which the shell puts in its place.
 ASKED_BY_THE_SHELL = re.compile(r'"[^"\s]{0,80}\$\([^$]{1,300}\)[^"\s]{0,40}"')
 

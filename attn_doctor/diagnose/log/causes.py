@@ -35,12 +35,13 @@ from attn_doctor.model.findings import Diagnosis, Finding, Location, OpenQuestio
 from attn_doctor.probe.packages.known_packages import BY_NAME
 from attn_doctor.quick_dataclasses import dataclass, replace
 from attn_doctor.quick_patterns import when_used
+from attn_doctor.recipes.data.left import left_for
 from attn_doctor.recipes.recipe import Recipe
 
 #: Most places listed for one cause; a thousand ranks report the same.
 _MOST_LOCATIONS = 40
 _LONGEST_QUOTE = 400
-_PYTHON = FactName.parse("python.executable")
+_PYTHON, _ABOUT = FactName.parse("python.executable"), FactName.parse("subject.package")
 _ANY_PYTHON = Fact(name=_PYTHON, state=Known("python"), how="not named", origin=Origin.DERIVED)
 _FRAME_LINE = when_used(r", line \d+")  # ranks raise the same from different lines
 _RANK_IN_NAME = when_used(r"(?:^|[/_.-])(?:rank|RANK|worker|task|proc|local_rank|r)[_=-]?(\d{1,6})(?=[/_.-]|$)")
@@ -220,6 +221,9 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     recipe = start_anew_first(in_the_python_that_runs(recipe, facts, unit), facts, unit)
     recipe, facts = with_its_pip(with_those_beside_it(recipe, facts, unit), facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
+    if not finding.remedies:
+        about = facts.text(_ABOUT) or recipe.library
+        finding = finding_of(replace(recipe, remedies=left_for(about)), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")
     return replace(
         finding,
