@@ -93,8 +93,9 @@ def owner(path: str) -> str:
             return _CHECKOUTS[part]
     extension = _EXTENSION.match(parts[-1])
     name = extension["name"] if extension else ""
-    if name.startswith("_") and name not in PARTS and len(parts) > 1:
-        return parts[-2]  # `_C` in a checkout is a part of the package whose folder it is in
+    if name.startswith("_") and name not in PARTS:
+        # `_C` in a checkout is a part of the package whose folder it is in; alone it is anybody's.
+        return parts[-2] if len(parts) > 1 else ""
     if name.startswith("lib"):
         return PARTS.get(name, "")
     return _whole(name)
