@@ -24,6 +24,7 @@ _MOST = 20
 #: Texts of which one stands in every line that is read.
 SIGNS = (
     "grad",
+    "nstalled ",
     "pdat",
     "up to date",
     "latest",
@@ -75,7 +76,7 @@ _TO_A_RELEASE = (
 )
 #: several of them,
 _RELEASES = when_used(
-    r"\b(?:[Tt]ried(?: (?:with|using|on|installing|to (?:install|use)))?"
+    r"\b(?:[Tt]ried(?: (?:with|using|on|installing|to (?:install|use)))?|(?:re)?installed"
     r"|[Ss]ame(?: \w{1,12}){0,2} (?:with|on|in|for|using)) (?:versions? )?"
     rf"(?P<what>{_NAME})(?: versions?)?(?: |==|=|: )"
     rf"(?P<all>v?{VERSION}(?:(?:, and |, or |, | and | or |/| & )(?:{_NAME}[ =]{{1,2}})?v?{VERSION}){{0,8}})"
@@ -145,6 +146,9 @@ def _names(what: str, before: str = "") -> Iterator[str]:
     """The known distributions of these words; `it` is what was spoken of last."""
     if what in ("it", "them"):
         what = before
+    if "-" in what and " " not in what:  # a distribution's whole name: triton-windows is no triton
+        yield _known(what) or canonical_name(what)
+        return
     named = every_named(what)
     yield from named
     for word in re.findall(r"[A-Za-z][\w-]{2,60}", what):

@@ -30,6 +30,7 @@ def first(text: str) -> Finding:
         ("tried flash-attn 2.5.8, and 2.6.3", ["flash-attn 2.5.8", "flash-attn 2.6.3"]),
         ("Same error with transformers 4.50.0 and 4.51.3", ["transformers 4.50.0", "transformers 4.51.3"]),
         ("I downgraded numpy to 1.26.4 but it is the same", ["numpy 1.26.4"]),
+        ("I installed triton-windows==3.2.0.post10 but", ["triton-windows 3.2.0.post10"]),
         ("I am using the latest version of transformers and peft", ["transformers latest", "peft latest"]),
         ("transformers is already up to date", ["transformers latest"]),
         ("已经升级transformers到4.51.3还是报错", ["transformers 4.51.3"]),
