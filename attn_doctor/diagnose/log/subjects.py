@@ -87,7 +87,7 @@ _BUILD = when_used(
     r"(?:installable wheels for some pyproject\.toml based projects \()?[`'\"]?(?P<failed>[\w.-]{2,60}\w)"
     r"|Running setup\.py (?:develop|install|bdist_wheel) for (?P<running>[\w.-]{2,60}\w)"
     r"|Building wheels? for (?P<wheel>[\w.-]{2,60}) .{0,40}\berror"
-    r"|(?:pip-install-|pip-req-build-|sdists-v\d+/)[^\s\"']{1,120}?/(?P<unpacked>[\w.+-]{2,80})/(?:setup\.py|csrc|build)\b(?!_)"
+    r"|(?:pip-install-|pip-req-build-|sdists-v\d+/)[^\s\"']{1,120}?(?<!third_party)/(?P<unpacked>[\w.+-]{2,80})/(?:setup\.py|csrc|build)\b(?!_)"
     r"|pip-req-build-\w{1,20}/(?P<inner>[a-z]\w{2,40})/"
     r"|[Ee]rror building extension '(?P<jit>\w{2,60})'"
     r"|likely indicates that `(?P<hinted>[\w.-]{2,60}\w)@"
