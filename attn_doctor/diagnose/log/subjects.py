@@ -115,7 +115,7 @@ _OF_THE_CALL = when_used(
 _INSTALLED = when_used(
     r"(?:\b(?:pip3? (?:install|wheel|download)|(?:poetry|pdm|uv) add) (?:-\S+ )*[\"']?|^\s*Collecting "
     r"|\binstall(?:ing)? (?=[Ff]lash|[Xx]formers))"
-    r"(?P<module>[A-Za-z][\w-]{1,60})"
+    r"(?:git\+https?://github\.com/[\w.-]{2,40}/)?(?P<module>[A-Za-z][\w-]{1,60})"
 )
 #: What stands behind it in the same command: of several packages the command does not tell which one failed.
 _REST = when_used(
@@ -318,7 +318,7 @@ def handled_in(text: str) -> Iterator[str]:
     if asked and (rest := _REST.match(text, asked.end())):
         modules += _OTHERS.findall(rest[0])
     for module in modules:
-        name = distribution_of(module.replace("-", "_"))
+        name = ("github.com/" in text and _SOURCES.get(module)) or distribution_of(module.replace("-", "_"))
         if name in BY_NAME and name not in _COMMON:
             yield name
     part = _PART.match(text) if "import _" in text else None
