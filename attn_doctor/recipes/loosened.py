@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from attn_doctor.recipes.literals import PASTED, compile_texts, compiled, required
 
 QUOTES = "'\"`‘’“”"
-#: A quote, or without one the place where a word begins or ends: `triton` is not `triton.ops`.
-_QUOTE_OR_EDGE = rf"(?:[{QUOTES}]|(?<![\w.])(?=[\w(\[-])|(?<=[\w)\]])(?!\w|\.\w))"
+#: A quote, or without one the place where a word begins or ends: `triton` is not `triton.ops`. Where a quote stands it
+#: is taken: what must not follow it is asked behind it.
+_QUOTE_OR_EDGE = rf"(?:[{QUOTES}]|(?<![\w.])(?=[\w(\[-])|(?<=[\w)\]])(?![\w{QUOTES}]|\.\w))"
 #: One within a word, as in `won't`.
 _APOSTROPHE = "['’]?"
 #: A line's beginning and end, as a message in a sentence has them.

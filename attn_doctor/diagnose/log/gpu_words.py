@@ -55,7 +55,7 @@ NAMES = when_used(
     r"|\b[Gg][Tt][Xx] ?\d{3,4}|\b(?:TITAN|Titan|titan) ?(?:[Xx][Pp]?|[Vv]|RTX|rtx)\b"
     # As people state what they have: `GPU: V100`, `on a T4`, `8*A100`; a name alone may be what is required.
     r"|(?:GPUs?|gpus?|显卡|[Gg]raphics card)(?: ?(?:type|name|model|型号|info))? ?[:：=] ?\S"
-    r"|\b(?:[Oo]n|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?)?(?:old |older |new |newer )?"
+    r"|\b(?:[Oo]n|with|using|have|my) (?:an? |the |my |our |one |single |\d ?[x×*]? ?){0,2}(?:old |older |new |newer )?"
     r"(?:[AHLVPBT]\d{1,3}|[ahv][18]00|GTX)\b"
     r"|(?:[Cc]oll?ab(?:oratory)?|[Kk]aggle)(?:'s)?[ ,(]{1,3}(?:with |on |free )?(?=(?:T4|L4|A100|P100)\b)"
     r"|\b(?:T4|L4|P100) (?:runtime|(?:google )?colab|GPU)\b"
@@ -63,7 +63,9 @@ NAMES = when_used(
     r"|[使用在是张块卡] ?(?:\d{1,2} ?[张块卡x×*] ?)?[AHLVPBT]\d{2,3}\b"
     r"|(?<![\w.-])(?:[AHVahv]100|[HB]200|A[34]0|L40S?|P[14]00?|T4) ?[x×*] ?(?:[1-9]|1[0-6])\b(?![.,]\d)"
     r"|(?<![\w.-])[AHVP]\d{2,3}-(?:SXM\d|PCI[Ee]|DGXS)\b"
-    r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40S?)\s*$"
+    r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40[Ss]?)\s*(?:$|,|\d{2,3} ?[Gg]B?\b)"
+    r"|(?<![\w.,-])[1-9]\d? (?:NVIDIA )?(?:[AHV]100|[HB]200|[AH]800)s?\b(?! ?(?:days?|hours?|years?|[\d-]))"
+    r"|(?:显卡|硬件)(?:是|为|用的?是?)? ?[2-5]0[5-9]0(?!\d)"
     r"|(?:在|用|单|张|块|卡) ?(?:[AHVavh][18]00|[PTpt]\d{1,3})(?![\w.-])"
     r"|(?<![\w.-])(?:[AHVahv][18]00|[PTpt]40?)(?= ?(?:上|显卡|机器|服务器|环境))"
     r"|(?<![\w.-])[2-5]0[5-9]0 ?(?:Ti|TI|ti|SUPER|Super)\b"
@@ -86,6 +88,8 @@ TI_ALONE = when_used(
     r"|[2-5]0[5-9]0 ?D? ?(?:显卡|GPUs?\b|gpus?\b|(?:graphics )?cards?\b))"
     r"|(?<=\d[x×*] )(?=[2-5]0[5-9]0\b)|(?<=\d[x×*])(?=[2-5]0[5-9]0\b)"
     r"|(?<=\bon )(?=[2-5]0[5-9]0\b)"
+    r"|(?<=显卡)(?=[2-5]0[5-9]0(?!\d))|(?<=显卡 )(?=[2-5]0[5-9]0(?!\d))|(?<=硬件)(?=[2-5]0[5-9]0(?!\d))"
+    r"|(?<=显卡是)(?=[2-5]0[5-9]0(?!\d))|(?<=显卡为)(?=[2-5]0[5-9]0(?!\d))"
     r"|(?<=\ba )(?=[2-5]0[5-9]0\b)|(?<=\bmy )(?=[2-5]0[5-9]0\b)|(?<=\bthe )(?=[2-5]0[5-9]0\b)"
 )
 SERIES = when_used(_SERIES)

@@ -19,8 +19,10 @@ _TOLD = when_used(
     r"|\bdocker-compose (?:up|run|exec|build|logs)\b"
     r"|^\s*(?:=> (?:ERROR )?|#\d{1,3} (?:ERROR )?)\[[\w -]{0,30}\d{1,2}/\d{1,2}\] \w"
     r"|^Step \d{1,3}/\d{1,3} ?: ?(?:RUN|FROM|COPY|ENV|WORKDIR|ARG)\b"
-    r"|^RUN (?:--\S+ )*(?:pip3?|python3?|apt(?:-get)?|uv|git|cd|conda) |^FROM (?:[\w.-]+/)*[\w.-]+:[\w.-]+"
-    r"|\bnvcr\.io/nvidia/|\bghcr\.io/\w|\bvllm/vllm-openai\b|\blmsysorg/sglang:|/\.dockerenv\b"
+    r"|^RUN (?:--\S+ )*(?:pip3?|python3?|apt(?:-get)?|uv|git|cd|conda) "
+    r"|^(?:Dockerfile: )?FROM (?:[\w.-]+/)*[\w.-]+:[\w.-]+"
+    r"|\b(?:pytorch/pytorch|nvidia/cuda|runpod/pytorch):\d|\bnvcr\.io/nvidia/"
+    r"|\bghcr\.io/\w|\bvllm/vllm-openai\b|\blmsysorg/sglang:|/\.dockerenv\b"
     r"|\b(?:[Ii]n|[Ii]nside|[Ff]rom|[Uu]sing|[Ww]ith) (?:an? |the |my |this |their |your |its |official )?(?:\w+ )?"
     r"[Dd]ocker (?:image|container)\b|\b[Ii]nside (?:of )?[Dd]ocker\b)"
 )
@@ -47,7 +49,7 @@ _COMPOSE = when_used(r"\b[Dd]ocker[- ][Cc]ompose\b|\bcompose\.ya?ml\b")
 #: Of these one stands in every line that it finds.
 SIGNS = (
     *("ocker", "podman", "nerdctl", "ingularity", "pptainer", ".sif", "RUN ", "FROM ", "Step ", "=> ", "] "),
-    *("nvcr.io", "ghcr.io", "vllm-openai", "lmsysorg"),
+    *("nvcr.io", "ghcr.io", "vllm-openai", "lmsysorg", "/pytorch:", "/cuda:"),
 )
 
 

@@ -51,6 +51,7 @@ _ASKED_TORCH = when_used(
     r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
     r"|\+cu\w{2,5} \(from versions: [^)\n]{0,200}?\+cpu, \d[\d.]{2,9}\+cu\d"  # a page with all builds was asked
+    r"|\+cu\w{2,5} \(from versions: [^)+\n]{1,3000}\)"  # the registry's releases alone
     # Not where an index with builds of other releases was asked; 2.2.2 is the last for a Mac with Intel.
     r"|(?![.,\da-z+])(?![^\n]*(?:\+(?:cu\d|cpu|rocm)|\b2\.2\.2\))))"
     r"|\btorch==(?P<of_uv>\d\.\d{1,2}\.\d)(?:\+\w{3,9})? has no wheels with a matching Python"
@@ -116,6 +117,8 @@ _HUB_CODE = when_used(r"/transformers_modules/(?P<model>[^\n\"':]{1,120}?)(?:/[0
 _THREADS = when_used(r"nn[/\\]parallel[/\\](?:data_parallel|parallel_apply)\.py")
 _SUBJECT, _AT_USE = FactName.parse("subject.package"), FactName.parse("log.built_at_use")
 _ENGINE = FactName.parse(ENGINE)
+#: What a package's build compiles of another's source; its compiler names that one's files.
+_CARRIED_BY = {"xformers": "flash-attn"}
 _BINARY = when_used(r"(?P<path>[\w./~+-]{2,400}\.(?:so|pyd))\b")
 
 
@@ -139,7 +142,10 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
         yield _log_fact(attribute, value, log, match.line)
     # What a pattern reads as the module is what its recipe speaks of: `moon`, where the message has `moon.dark`.
     told = of_unit(match.unit, log, around.text(_AT_USE), around.text(_ENGINE))
-    yield from (one for one in told if one.name not in named)
+    carried = None if match.unit.frames else _CARRIED_BY.get(around.text(_SUBJECT) or "")
+    for one in told:
+        if one.name not in named and not (one.name == _SUBJECT and one.state == Known(carried)):
+            yield one
     yield from _of_a_name(match.unit, log, around)
     symbol, torch = _SYMBOL.search(match.unit.message), around.text(_TORCH)
     if symbol and torch and has_symbol(torch, symbol["symbol"]):

@@ -87,7 +87,7 @@ _BUILD = when_used(
     r"(?:installable wheels for some pyproject\.toml based projects \()?[`'\"]?(?P<failed>[\w.-]{2,60}\w)"
     r"|Running setup\.py (?:develop|install|bdist_wheel) for (?P<running>[\w.-]{2,60}\w)"
     r"|Building wheels? for (?P<wheel>[\w.-]{2,60}) .{0,40}\berror"
-    r"|(?:pip-install-|pip-req-build-|sdists-v\d+/)[^\s\"']{1,120}?/(?P<unpacked>[\w.+-]{2,80})/(?:setup\.py|csrc|build)\b(?!_)"
+    r"|(?:pip-install-|pip-req-build-|sdists-v\d+/)[^\s\"']{1,120}?(?<!third_party)/(?P<unpacked>[\w.+-]{2,80})/(?:setup\.py|csrc|build)\b(?!_)"
     r"|pip-req-build-\w{1,20}/(?P<inner>[a-z]\w{2,40})/"
     r"|[Ee]rror building extension '(?P<jit>\w{2,60})'"
     r"|likely indicates that `(?P<hinted>[\w.-]{2,60}\w)@"
@@ -115,7 +115,7 @@ _OF_THE_CALL = when_used(
 _INSTALLED = when_used(
     r"(?:\b(?:pip3? (?:install|wheel|download)|(?:poetry|pdm|uv) add) (?:-\S+ )*[\"']?|^\s*Collecting "
     r"|\binstall(?:ing)? (?=[Ff]lash|[Xx]formers))"
-    r"(?P<module>[A-Za-z][\w-]{1,60})"
+    r"(?:git\+https?://github\.com/[\w.-]{2,40}/)?(?P<module>[A-Za-z][\w-]{1,60})"
 )
 #: What stands behind it in the same command: of several packages the command does not tell which one failed.
 _REST = when_used(
@@ -318,7 +318,7 @@ def handled_in(text: str) -> Iterator[str]:
     if asked and (rest := _REST.match(text, asked.end())):
         modules += _OTHERS.findall(rest[0])
     for module in modules:
-        name = distribution_of(module.replace("-", "_"))
+        name = ("github.com/" in text and _SOURCES.get(module)) or distribution_of(module.replace("-", "_"))
         if name in BY_NAME and name not in _COMMON:
             yield name
     part = _PART.match(text) if "import _" in text else None

@@ -26,7 +26,7 @@ _SYSTEM = when_used(
     r"/(?!usr/bin/(?:clang|cc|c\+\+)(?![\w+-]))(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w"
     r"(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b"
-    r"|(?<![\w.])/tmp/(?:tmpxft_|pip-))"
+    r"|(?<![\w.])/tmp/(?:tmpxft_|pip-)|\b(?:pytorch/pytorch|nvidia/cuda|runpod/pytorch):\d)"
 )
 #: What people say that they have; paths and messages are the better witnesses.
 _SAID = when_used(
@@ -98,7 +98,7 @@ _MAY_BE_SYSTEM = (
     *("/Users/", "/Library/", "mps:", "Apple ", "macOS"),
     *("/var/folders/", "/opt/", "/usr/", "macosx_", ".dylib", "arm64-apple", "Darwin", "MPS backend", "'mps'"),
     *("/home/", "/root/", "/mnt/", "/run/media/", "/workspace/", "/content/", "/kaggle/", "inux", "-tegra", "tmpxft_"),
-    "/pip-",
+    *("/pip-", "/pytorch:", "/cuda:"),
 )
 
 

@@ -66,8 +66,8 @@ _WHICH = (
     "In the failing program or notebook: import sys; print(sys.executable). With that path, -m pip show {package} says "
     "which release is there and where."
 )
-#: The file in which pip runs a setup.py.
-_OF_A_BUILDER = "<string>"
+#: The file in which pip runs a setup.py, and the recipe of a build that sees nothing of what is installed.
+_OF_A_BUILDER, _OF_ISOLATION = "<string>", "build-isolation-no-torch"
 #: With these an installer moves, or makes anew, what is there.
 _MOVES = when_used(
     r"(?<![\w-])(?:-[A-Za-z]*U|--upgrade|--force-reinstall|--reinstall|--no-binary|-[er]|--editable|--torch-backend|--index-url)(?![\w-])"
@@ -86,7 +86,7 @@ def in_the_python_that_runs(recipe: Recipe, facts: FactSet, unit: Unit) -> Recip
     """Its first remedy a look at the Python that runs, where the log says that what it misses is installed. A release
     that only the message itself names is one that was asked for.
     """
-    if any(path == _OF_A_BUILDER for path, _ in unit.frames):
+    if recipe.id == _OF_ISOLATION or any(path == _OF_A_BUILDER for path, _ in unit.frames):
         return recipe  # an isolated build sees nothing of what is installed
     package, found = _missing(recipe, facts, unit.message)
     says = _says(package, facts, unit)
@@ -142,7 +142,9 @@ def _missing(recipe: Recipe, facts: FactSet, message: str) -> tuple[str, bool]:
     if _OFFERED.search(message):
         return "", False
     if found := _NOT_FOUND.search(message):
-        return _distribution(found["module"]), True
+        name = _distribution(found["module"])
+        part = name in BY_NAME and found["module"] != _module(name)  # what misses its part is found itself
+        return ("" if part else name), True
     if said := _SAID_MISSING.search(message):
         word = next(filter(None, said.groups()))
         named = every_named(word)

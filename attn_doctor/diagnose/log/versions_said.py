@@ -18,9 +18,10 @@ _NAMES = (
     r"|[Tt]ransformers|deepspeed|[Aa]ccelerate|peft|trl|vllm|vLLM|sglang|SGLang|lmdeploy|[Pp]ython)"
 )
 _PACKAGE = when_used(
-    rf"(?<![\w./-]){_NAMES}"
-    r"[`'\"]?(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?|-version|\.__version__)?"  # `transformers` version: 4
-    rf" ?(?:==|[:=.])?\*{{0,2}} ?['\"]?v?(?P<version>{VERSION})"  # "torch": "2.6.0" in a program's JSON
+    rf"(?<![A-Za-z0-9_./-]){_NAMES}"
+    r"[`'\"]?\*{0,2}(?:(?: API server)?[ _][Vv]ersion(?: \(GPU\??\))?(?P<told> is(?= v?\d))?"
+    r"|-version|\.__version__(?:\) (?:gives|prints|returns|shows|is)(?= ))?|(?P<zh> ?的? ?版本号?(?:是|为)?))?"
+    rf" ?(?:==|[:=.：])?\*{{0,2}} ?['\"]?v?(?P<version>{VERSION})"  # "torch": "2.6.0" in a program's JSON
     r"(?![\w+-]|\.\w)"
 )
 #: A line of a list made by hand: transformers-4.49.0. In sentences an installer names so what it takes away.
@@ -51,6 +52,7 @@ _THERE_ALONE = when_used(
 _NOT_SAID = when_used(
     r"\b(?:[Ii]f|[Oo]nce|[Uu]nless|[Uu]ntil|[Ww]hen|[Ww]hether|[Ss]ure|[Ee]nsure|[Ss]hould|[Mm]ust|need to|[Nn]ot?"
     r"|pip)\b[^.,;:\n]{0,20}$"
+    r"|(?:如果|假如|若|当|需要|要求|不支持|建议|至少|必须)[^。，；,.;\n]{0,20}$"
 )
 #: What stands before and behind a release that is asked for or told of, on a line that says nothing else of the kind.
 _ASKED = when_used(
@@ -85,7 +87,9 @@ def versions_in(text: str) -> Iterator[tuple[str, str]]:
     for found in (listed,) if listed else _PACKAGE.finditer(text):
         name = _distribution(found["name"])
         asked = _ASKED.search(text[max(0, found.start() - 60) : found.start()])
-        if name not in there and not asked and not _ASKED_BEHIND.match(text, found.end()):
+        if name in there or asked or _ASKED_BEHIND.match(text, found.end()):
+            continue
+        if listed or not (found["told"] or found["zh"]) or _is_said(text, found):
             yield name, found["version"]
 
 

@@ -150,6 +150,8 @@ def test_the_title_names_what_is_asked_for() -> None:
         ("#11 [5/8] RUN pip install flash-attn", "Docker"),
         ("FROM nvidia/cuda:12.4.1-devel-ubuntu22.04", "Docker"),
         ("I run it in a Docker container of my own", "Docker"),
+        ("I use the pytorch/pytorch:2.6.0-cuda12.4-cudnn9-runtime image", "Docker"),
+        ("a container from https://hub.docker.com/r/pytorch/pytorch, only images whose names", None),
         ("apptainer exec --nv image.sif python train.py", "Apptainer"),
         ("It works without docker", None),
         ("from torch import nn", None),

@@ -250,3 +250,12 @@ def test_underscores_that_markdown_took_are_there_again() -> None:
 def test_an_import_as_people_tell_of_it() -> None:
     text = 'the training fails, it cannot import "_compare_version" from "torchmetrics.utilities.imports".'
     assert _first(text, FactSet()) == "lightning-of-another-time"
+
+
+def test_what_must_not_follow_a_quote_is_asked_behind_it() -> None:
+    """A quote that stands there is not passed over: what follows it would be the quote itself."""
+    expression = re.compile(loosened(r"cannot import name '\w+' from 'mamba_ssm'(?! \(unknown location)"))
+    assert not expression.search("cannot import name 'Mamba' from 'mamba_ssm' (unknown location)")
+    assert not expression.search("cannot import name Mamba from `mamba_ssm` (unknown location)")
+    assert expression.search("cannot import name 'Mamba' from 'mamba_ssm' (/e/mamba_ssm/__init__.py)")
+    assert expression.search("cannot import name Mamba from mamba_ssm")

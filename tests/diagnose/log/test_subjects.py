@@ -213,6 +213,13 @@ def test_check_binds_the_package_of_an_extension_likewise() -> None:
         ('  File "/env/lib/python3.11/site-packages/torch/x.py", line 3, in f', "python.version", "3.11"),
         ("Python 3.11.4\n  File \"/env/lib/python3.11/site-packages/x.py\", line 3", "python.version", "3.11.4"),
         ("torch 2.6.0\ntorch 2.6.0+cu124", "torch.cuda", "12.4"),
+        ("FROM pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime", "node.system", "Linux"),
+        ("pip install git+https://github.com/state-spaces/mamba.git@v2.2.4", "subject.package", "mamba-ssm"),
+        (
+            "x/pip-install-a1/xformers_2f/third_party/flash-attention/csrc/a.cu\nFailed building wheel for xformers",
+            "subject.package",
+            "xformers",
+        ),
         (
             "Guessing wheel URL: https://x/flash_attn-2.8.3+cu12torch2.6cxx11abiFALSE-cp312-cp312-linux_x86_64.whl",
             "torch.version",

@@ -90,6 +90,8 @@ def test_what_is_met_comes_last() -> None:
         ("我已经安装了 xformers\nModuleNotFoundError: No module named 'xformers'", "xformers"),
         ("flash-attn is installed\nImportError: dropout_layer_norm is not installed", ""),  # which is a package apart
         ("I installed flash-attn\nModuleNotFoundError: No module named 'xformers'", ""),
+        ("I have installed flash attention\nModuleNotFoundError: No module named 'flash_attn_2_cuda'", ""),  # its part
+        ("Getting requirements to build wheel ... error\nNo module named 'torch'\nbut torch 2.6.0 is installed!", ""),
         ("Make sure xformers is installed\nModuleNotFoundError: No module named 'xformers'", ""),
         ("triton is not installed, it is required\nERROR: No matching distribution found for triton==2.3.0", ""),
     ],
