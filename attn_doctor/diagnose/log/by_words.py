@@ -144,7 +144,7 @@ def _rivals(
         if told is None and one.score >= (_NEAR_TOO if number else _NEAR):
             told = _weighed(shelf.get(one.id), there.unit, there.line, there.quoted, leading.facts, leading.log, text)
         if told is not None:
-            notice = told.match.recipe.harmless and leading.failed  # it ended nothing, and something did
+            notice = told.match.recipe.harmless and leading.says_failed  # it ended nothing, and something did
             (before if (matched or one.score >= enough) and not notice else behind).append(told)
     return before, behind
 
