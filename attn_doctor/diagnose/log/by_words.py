@@ -92,8 +92,8 @@ def with_second_opinion(
         possible = [leading, *sorted(others, key=lambda one: one.order)]
     else:
         before, behind = _rivals(leading, of_its_text, ranked[:_AGREED], shelf, text)
-        if not before and led.is_certain:
-            return kept
+        if led.is_certain and all(one.match.recipe.id == led.id for one in before):
+            return kept  # also where the words are of it, and not near enough
         possible = [*before[: _MOST_POSSIBLE - 1], leading, *behind][:_MOST_POSSIBLE]
     places = {one.match.recipe.id: place for place, one in enumerate(possible, start=1)}
     added = [one for one in possible if one.by_words]
@@ -144,7 +144,7 @@ def _rivals(
         if told is None and one.score >= (_NEAR_TOO if number else _NEAR):
             told = _weighed(shelf.get(one.id), there.unit, there.line, there.quoted, leading.facts, leading.log, text)
         if told is not None:
-            notice = told.match.recipe.harmless and leading.failed  # it ended nothing, and something did
+            notice = told.match.recipe.harmless and leading.says_failed  # it ended nothing, and something did
             (before if (matched or one.score >= enough) and not notice else behind).append(told)
     return before, behind
 

@@ -46,7 +46,7 @@ PASSES_ON = when_used(
     # A module's own __getattr__, a class's, or a decorator around what was called.
     r"|(?:numpy|scipy|lazy_loader)[/\\]__init__\.py|pandas[/\\]core[/\\]generic\.py|jax[/\\]_src[/\\]deprecations\.py"
     r"|gradio[/\\]component_meta\.py|torchvision[/\\]models[/\\]_utils\.py|(?:networkx|monai)[/\\]utils[/\\]\w+\.py"
-    r"|pydantic[/\\]_migration\.py|(?:sklearn|matplotlib)[/\\](?:utils|_api)[/\\]\w+\.py"
+    r"|PIL[/\\]Image\.py|pydantic[/\\]_migration\.py|(?:sklearn|matplotlib)[/\\](?:utils|_api)[/\\]\w+\.py"
     r"|importlib[/\\]__init__\.py|pytorch_lightning[/\\](?:utilities[/\\]argparse|trainer[/\\]connectors[/\\]env_vars_connector)\.py"
 )
 #: Who raised, where the innermost file is nobody's but the person's: no package and no program is told by its path.

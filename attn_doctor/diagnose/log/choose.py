@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from attn_doctor.diagnose.log.unit import Unit, UnitKind
 from attn_doctor.diagnose.log.weigh import ENDED, SURVIVED, Weighed, is_told
@@ -179,13 +179,25 @@ def _notices_before_what_raised(weighed: list[Weighed]) -> list[Weighed]:
             for one in ended
         )
 
+    harmless = {
+        id(one.match.unit): one.match.recipe.rank
+        for one in weighed
+        if one.match.recipe.family is not None and one.match.recipe.harmless and is_before_an_end(one)
+    }
     return [
         replace(one, severity=Severity.INFO, beside=True)
         if is_before_an_end(one)
         or (_warns(one) and (one.match.unit.last < known.get(one.log, 0) or is_before_what_nobody_knows(one)))
+        or _is_of_the_notice(one, harmless)
         else one
         for one in weighed
     ]
+
+
+def _is_of_the_notice(one: Weighed, harmless: Mapping[int, int]) -> bool:
+    """A wider family that knows fewer words of a harmless notice: what it is about ended nothing either."""
+    rank = harmless.get(id(one.match.unit))
+    return rank is not None and one.match.recipe.family is not None and not one.failed and one.match.recipe.rank > rank
 
 
 def _warns(one: Weighed) -> bool:

@@ -39,6 +39,15 @@ _NO_COMMAND = when_used(
     r"|ist entweder falsch geschrieben oder|iç ya da dış komut)[^\n]{0,200}"
 )
 
+#: What PowerShell says of such a word, which stands in its quotes.
+_NO_CMDLET = when_used(
+    r"(?:无法将|無法辨識|用語|Die Benennung|Le terme|El término|O termo|Имя)?"
+    r"\s?[\"'“„«]\s?(?P<word>[\w.+-]{2,60})\s?[\"'”“»] ?"
+    r"(?:项识别为 cmdlet|詞彙是否為 Cmdlet|は、コマンドレット|용어가 cmdlet|wurde nicht als Name eines Cmdlet"
+    r"|n.est pas reconnu comme nom d.applet|no se reconoce como nombre de un cmdlet"
+    r"|não é reconhecido como nome de cmdlet|не распознано как имя командлета)"
+)
+
 #: What a shell says of a process that a signal ended: the C library's words, and those of its memory image. A line
 #: that is nothing else, but for the shell's own beginning and the command at its end.
 _DUMPED = (
@@ -121,7 +130,7 @@ _SAID = tuple((when_used("|".join(others)), english) for english, others in _OTH
 #: Texts of which one stands in such a line, where all its letters are English ones.
 _IN_ENGLISH_LETTERS = (
     *("DLL", "Error", "fatal"),
-    *(" comando intern", "commande interne", "jako polecenie", "ist entweder falsch"),
+    *(" comando intern", "commande interne", "jako polecenie", "ist entweder falsch", "Die Benennung"),
     *("Speicherzugriffsfehler", "Erreur de segmentation", "Errore di segmentazione", "Abgebrochen (", "Abandon ("),
 )
 #: A line of a shell about a signal is short; other lines in such letters are what people write.
@@ -139,6 +148,7 @@ def in_english(text: str) -> str:
     if len(text) <= _LONGEST_OF_A_SHELL:
         text = _CRASHED.sub(r"\g<before>Segmentation fault (core dumped)", text)
         text = _ABORTED_ITSELF.sub(r"\g<before>Aborted (core dumped)", text)
+    text = _NO_CMDLET.sub(r"The term '\g<word>' is not recognized as the name of a cmdlet", text)
     text = _NO_COMMAND.sub("is not recognized as an internal or external command", text)
     text = _NO_INPUT.sub("cannot open input file ", text)
     text = _NO_FILE.sub("No such file or directory", _FATAL.sub("fatal error: ", text))

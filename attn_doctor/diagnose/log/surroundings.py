@@ -93,7 +93,12 @@ _INSTALLER = when_used(
     r"|(?P<runtime>[/\\]runtime[/\\](?:[Ll]ib[/\\]site-packages|python\.exe))"
     r"|(?P<standalone>[/\\]python_standalone[/\\])"
     r"|(?P<notebook><ipython-input-|\bIPython/core/|\bipykernel|/content/|/kaggle/working|\bCell In ?\[\d"
-    r"|^-{2,4}> \d{1,4} |^In \[\d{1,4}\]: |\b[Kk]aggle (?:notebook|kernel)\b)"
+    r"|^-{2,4}> \d{1,4} |^In \[\d{1,4}\]: |\b[Kk]aggle (?:notebook|kernel)\b"
+    r"|\b[Cc]olab (?:notebook|runtime|session|T4|L4|A100|[Pp]ro\b)"
+    # where it runs there, it fails elsewhere
+    r"|(?<!works )(?<!worked )(?<!runs )(?<!fine )(?<!well )(?<!not )"
+    r"\b(?:[Oo]n|[Ii]n|[Uu]sing|[Rr]un) (?:[Gg]oogle )?[Cc]olab\b"
+    r"(?![^\n]{0,12}\b(?:works|worked|runs|ran|is fine)\b))"
 )
 #: The interpreter by its path, as ComfyUI's manager prints it, and web interfaces that start or install something. One
 #: with blanks would have to be quoted differently in each shell.
@@ -182,6 +187,7 @@ _MAY_BE_INSTALLED = (
         "/kaggle/",
         "aggle notebook",
         "aggle kernel",
+        "olab",
         "\\venv",
         "/venv",
         "\\system",

@@ -42,6 +42,7 @@ _SAID = when_used(
     r"|(?<![\w\"'-])triton-windows(?:==| {1,20}v?)\d\.\d)"  # a release that is there, not one to be asked for
     r"|(?P<macOS>\b(?:[Oo]n|[Uu]sing|[Uu]se|[Hh]ave|[Ii]n) (?:my |an? )?(?:[Mm]ac ?OS|[Mm]ac|MAC|[Mm]ac[Bb]ook|iMac)\b"
     r"|\b(?:mac|Mac|MAC|Mac[Bb]ook)(?: (?:Pro|Air|Mini|mini|Studio))? (?:with )?[Mm][1-5]\b"
+    r"|\bMac[Bb]ook (?:Pro|Air),? \(?(?:\d{4}\b|\d\d(?:[ -]inch|[\"”])|[Ii]ntel)|^\W{0,4}Mac[Bb]ook (?:Pro|Air)\b"
     r"|\b[Mm][1-5] (?:[Pp]ro|[Mm]ax|[Uu]ltra)\b"
     r"|(?<!needs )(?<!requires )(?<!from )(?<!for )\bmacOS [12]\d\.\d{1,2}\b(?!\+| or )"
     r"|\b(?:[Mm][1-5]|[Ii]ntel|[Aa]pple) (?:[Mm]ac|MAC)(?:[Bb]ook)?\b|\bmacbook(?: (?:pro|air))? m[1-5]\b"

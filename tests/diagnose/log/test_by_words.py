@@ -149,6 +149,13 @@ class TestSecondOpinion:
 
         assert possible(CUT) == []
 
+    def test_a_certain_family_stays_where_the_words_are_of_it_and_not_near(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        says(monkeypatch, ("torch-cpu-build", -0.9), ("weights-only-load-refused", -0.95))
+
+        assert possible("import torch\n_pickle.UnpicklingError: Weights only load failed. You have two options") == []
+
     def test_a_family_that_is_among_the_nearest_and_far_from_the_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Where all are far, to be the third says nothing."""
         says(monkeypatch, ("gpu-before-ampere", -0.75), ("nvcc-missing", -0.8), (FAMILY, -0.9))

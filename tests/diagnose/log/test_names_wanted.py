@@ -164,6 +164,19 @@ def test_the_innermost_frame_that_does_more_than_pass_on_asks(around: list[str],
     assert asking is None or asking in found.remedies[0].title
 
 
+def test_a_module_that_looks_its_own_attribute_up_does_not_ask() -> None:
+    found = _first(
+        'Traceback (most recent call last):\n  File "/e/site-packages/unsloth_zoo/vision.py", line 256, in <module>\n'
+        "    LANCZOS = PIL.Image.Resampling.LANCZOS\n"
+        '  File "/usr/lib/python3/dist-packages/PIL/Image.py", line 65, in __getattr__\n'
+        "    raise AttributeError(f\"module '{__name__}' has no attribute '{name}'\")\n"
+        "AttributeError: module 'PIL.Image' has no attribute 'Resampling'"
+    )
+
+    assert found.id == "name-of-another-release"
+    assert found.remedies[0].id == "release-around"
+
+
 _DROPPED = "ImportError: cannot import name 'HybridCache' from 'transformers' (/e/transformers/__init__.py)"
 
 

@@ -145,6 +145,11 @@ def test_what_started_the_container(line: str, facts: tuple[str | None, str | No
     [
         ("macbook m1", "node.system", "macOS"),
         ("macOS M3", "node.system", "macOS"),
+        ("I run it in Google Colab", "python.environment", "notebook"),
+        ("It works on Colab, and here it does not", "python.environment", None),
+        ("on Colab it runs", "python.environment", None),
+        ("MacBook Pro 2019, torch 2.2", "node.system", "macOS"),
+        ("it runs on a server and not on the MacBook Pro of a friend", "node.system", None),
         (" macOS 14 M2", "node.system", "macOS"),
         ("(base) me@MacBook-Pro % python run.py", "node.system", "macOS"),
         ("Windows", "node.system", "Windows"),

@@ -70,3 +70,17 @@ def test_a_long_line_is_a_program_s() -> None:
 def test_known_as_in_english(told: str, id_: str) -> None:
     findings = explain_text(told, (*bundled(), *families()), FactSet()).diagnosis.findings
     assert [one.id for one in findings] == [id_]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "moon-cli : 无法将“moon-cli”项识别为 cmdlet、函数、脚本文件或可运行程序的名称。",
+        'moon-cli : Die Benennung "moon-cli" wurde nicht als Name eines Cmdlet erkannt.',
+        "moon-cli : Le terme «moon-cli» n'est pas reconnu comme nom d'applet de commande.",
+        "moon-cli : 用語 'moon-cli' は、コマンドレット、関数の名前として認識されません。",
+    ],
+)
+def test_a_command_that_powershell_does_not_know(said: str) -> None:
+    """In the words that it has in English."""
+    assert "The term 'moon-cli' is not recognized as the name of a cmdlet" in clean(1, said).text

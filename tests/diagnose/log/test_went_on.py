@@ -116,3 +116,18 @@ def test_what_follows_from_an_xformers_that_does_not_load_leaves_it_in_front() -
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
     )
     assert _first(f"{notice}\n{end}") == ("xformers-torch-mismatch", Severity.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("failure", "family"),
+    [
+        ("KeyError: 'text'", "key-that-is-not-there"),
+        ("accelerate: error: unrecognized arguments: --moon", "option-unknown-to-the-program"),
+        ("'llamafactory-cli' is not recognized as an internal or external command,", "command-is-not-there"),
+    ],
+)
+def test_what_failed_leads_before_a_harmless_notice(failure: str, family: str) -> None:
+    """Nor does a wider family lead that knows fewer words of the notice, and a failure need not be an exception."""
+    notice = "UserWarning: 1Torch was not compiled with flash attention. (Triggered internally at C:/b/sdp_utils.cpp)"
+
+    assert _first(f"{notice}\n  out = scaled_dot_product_attention(q, k, v)\n{failure}")[0] == family
