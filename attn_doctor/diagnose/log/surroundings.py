@@ -58,7 +58,7 @@ _MAY_BE = (
     "/l4t-",
 )
 _WSL = when_used(
-    r"(?<!including )(?<!use )(?<![Oo]r )(?<![Oo]r in )\b(?:WSL ?2?|wsl2)\b(?! ?\?)"
+    r"(?<!including )(?<!use )(?<!\b[Oo]r )(?<!\b[Oo]r in )\b(?:WSL ?2?|wsl2)\b(?! ?\?)"
     r"|\b(?:[Oo]n|(?<!or )[Ii]n|[Uu]nder|[Uu]sing) wsl\b"
     r"|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w"
 )
