@@ -182,7 +182,10 @@ def _ways(written: RecipeRemedy, facts: FactSet, library: str) -> Iterator[Recip
         update = _update(facts)
         if written.changes is Changes.CODE:  # where no release mends it, that is what to ask its authors for
             update = replace(update, actions=(*update.actions, Advise(text=written.title)))
-        switch = written.changes in _SWITCHES_NOT_TO and facts.text("log.switch_precision") is not None
+        precise = facts.text("log.switch_precision")
+        asked = {*settings_named(precise or "")}
+        switch = written.changes in _SWITCHES_NOT_TO and precise is not None
+        switch = switch and not (asked and asked <= {*settings_done(facts)})  # it is on already
         precision = ways()["one-precision-by-switch"]
         for one in ((update, precision) if plugin else (precision, update)) if switch else (update,):
             yield replace(

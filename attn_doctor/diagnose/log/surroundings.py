@@ -58,10 +58,11 @@ _MAY_BE = (
     "/l4t-",
 )
 _WSL = when_used(
-    r"(?<!including )(?<!use )(?<![Oo]r )(?<![Oo]r in )\bWSL ?2?\b(?! ?\?)"
+    r"(?<!including )(?<!use )(?<!\b[Oo]r )(?<!\b[Oo]r in )\b(?:WSL ?2?|wsl2)\b(?! ?\?)"
+    r"|\b(?:[Oo]n|(?<!or )[Ii]n|[Uu]nder|[Uu]sing) wsl\b"
     r"|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w"
 )
-_MAY_BE_WSL = ("WSL", "/wsl/", "microsoft-st", "/mnt/")
+_MAY_BE_WSL = ("WSL", "wsl", "microsoft-st", "/mnt/")
 _IMAGE = when_used(
     r"nvcr\.io/nvidia/(?:pytorch|nemo|tritonserver)|/opt/pytorch/pytorch/|\bnvidia-pytorch\b|\.nv2\d\.\d\d\b"
     r"|NVIDIA Release 2\d\.\d\d \(build |(?<![\w/-])pytorch[_:-]2\d\.(?:0[1-9]|1[0-2])(?:-py3)?(?![\w.]*whl)(?!\.\d)\b"

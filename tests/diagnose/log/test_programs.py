@@ -84,6 +84,13 @@ def test_precision_has_a_switch_where_the_program_has_one(path: str, words: str)
     assert words in title(frame(path) + DTYPE)
 
 
+def test_a_precision_that_was_asked_for_already_is_not_asked_for_again() -> None:
+    failing = frame("/env/lib/python3.11/site-packages/vllm/worker/model_runner.py") + DTYPE
+
+    assert title("$ vllm serve moon-7b --dtype half\n" + failing).startswith("Update vLLM")
+    assert "--dtype half" in title("$ vllm serve moon-7b --dtype bfloat16\n" + failing)
+
+
 def test_another_attention_is_the_programs_own_setting() -> None:
     node = frame("C:\\ComfyUI\\custom_nodes\\ComfyUI-Wide\\full_attn.py")
 

@@ -226,3 +226,19 @@ def test_the_system_of_a_line_about_a_library(line: str, told: str | None) -> No
     facts = dict(surroundings.Surroundings().told(line))
     assert facts.get("node.system") == told
     assert "node.kernel" not in facts
+
+
+@pytest.mark.parametrize(
+    ("line", "there"),
+    [
+        ("wsl2 ubuntu 22.04, two RTX 3090", True),
+        ("I run it in wsl with Ubuntu", True),
+        ("I installed Ubuntu 22.04 for WSL2", True),
+        ("take Linux or WSL2", False),
+        ("use wsl2 or Docker instead", False),
+        ("wsl --update", False),
+    ],
+)
+def test_wsl_is_known_as_people_write_it(line: str, there: bool) -> None:
+    facts = dict(surroundings.Surroundings().told(line))
+    assert ("node.kernel" in facts) is there
