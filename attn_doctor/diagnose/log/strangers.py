@@ -82,6 +82,8 @@ _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "imp
 
 #: Circles around the attention stack, the innermost first: each holds those before it.
 _CIRCLES = tuple(map(re.compile, (_OF_THE_STACK, _OF_LEARNING, _OF_COMPUTING)))
+#: What somebody typed below a message names packages, and is none of its words.
+_INSTALLS = when_used(r"^\W{0,6}(?:\S{0,80}python\S{0,8} -m |uv )?pip3? install [^\n]*", re.MULTILINE)
 #: Characters of a message in which its program signs it.
 _LONGEST = 4000
 _STACK, _LEARNING, _COMPUTING = range(len(_CIRCLES))
@@ -151,7 +153,8 @@ def may_be_of_any_program(library: str) -> bool:
 
 def is_of_a_stranger(unit: Unit) -> bool:
     """True for a message of a program that shares the GPU, and no code, with the attention stack."""
-    return _is_signed(unit.frames[-1][0] if unit.frames else "", unit.message[:_LONGEST])
+    message = unit.message[:_LONGEST]
+    return _is_signed(unit.frames[-1][0] if unit.frames else "", _INSTALLS.sub("", message))
 
 
 @lru_cache(256)  # ranks and steps say the same
