@@ -39,8 +39,12 @@ _PASSED_ON = when_used(
 #: So does Paddle with the software of an Ascend NPU.
 _OF_CANN = when_used(r"\blib(?:ascend\w{0,12}|atb|hccl|opapi)\.so")
 _DRIVER, _PLATFORMS = "driver", "platforms"
-#: The compiler's own words, to which MSBuild adds the name of its project; and what is said of the NumPy that is there.
-_OF_NOBODY = when_used(r"[^\n]{0,60}\bnvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
+#: The compiler's own words, to which MSBuild adds the name of its project; what is said of the NumPy that is there; and
+#: what setuptools and Python left out, whoever imports it.
+_OF_NOBODY = when_used(
+    r"[^\n]{0,60}\bnvcc fatal|[\w.: ]{0,40}Numba needs NumPy "
+    r"|[\w.: ]{0,40}No module named '(?:pkg_resources|distutils)\b"
+)
 #: What such recipes are about is one package: the one that is built or loaded.
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.

@@ -178,3 +178,12 @@ def test_what_is_installed_below_a_message_is_none_of_its_words() -> None:
     for typed in ("!pip install ctranslate2==4.4.0", "$ python3 -m pip install -U ctranslate2"):
         found = explain_text(log + typed, (*shelf.bundled(), *shelf.families()), FactSet()).diagnosis.findings
         assert found[0].id == "package-lacks-a-name", typed
+
+
+def test_what_setuptools_left_out_is_missing_for_whoever_imports_it() -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/e/site-packages/ctranslate2/__init__.py", line 8, in <module>\n'
+        "    import pkg_resources\nModuleNotFoundError: No module named 'pkg_resources'\n"
+    )
+    found = explain_text(log, (*shelf.bundled(), *shelf.families()), FactSet()).diagnosis.findings
+    assert found[0].id == "build-dep-missing"
