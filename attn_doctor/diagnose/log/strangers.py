@@ -73,6 +73,7 @@ _OF_LEARNING = (
     r"|compressed[_-]tensors|speechbrain|pyannote|ultralytics|\byolo|open_clip|lmdeploy|sglang|stable[-_ ]diffusion"
     r"|(?:site|dist)-packages/(?:nemo|monai|verl|trl|swift|optimum|nanotron|esm|chronos|kokoro|outlines|quanto|mlx\w*"
     r"|espnet\w*|fairseq|timm|evaluate|supervision|colossalai|openrlhf|torchgeo)/"
+    r"|fooocus|framepack|invoke-?ai|so-?vits|wan2gp|\ba1111\b|\bsd\.next|swarmui|facefusion|insightface|musetalk"
     r"|checkpoint(?!s? (?:record|complete|start))"  # those of databases are followed by these
 )
 #: And what all of these have that compute on a GPU, or are of Python.
