@@ -33,7 +33,8 @@ _SIGNED = when_used(
 _FRAME = when_used(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 #: llama.cpp, JAX and TensorFlow ask the NVIDIA driver as torch does: what is wrong with it there is wrong for all.
 _PASSED_ON = when_used(
-    r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/|failed call to cuInit: CUDA_ERROR_UNKNOWN"
+    r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/"
+    r"|failed call to cuInit: CUDA_ERROR_(?:UNKNOWN|NOT_FOUND)|CUDA failure 500: named symbol"
     r"|does not match DSO version"
 )
 #: So does Paddle with the software of an Ascend NPU.
