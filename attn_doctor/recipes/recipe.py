@@ -80,6 +80,8 @@ class Changes(Enum):
     """What a remedy changes in a program, where only its authors would do it in this way."""
 
     CODE = "code"
+    ADDITION = "addition"
+    """Code as well; only where it is that of what was added to a program, whose reader updates that first."""
     PRECISION = "precision"
     """The dtype of a model or of a part of it: a program often has a switch for it."""
     NO_BF16 = "no-bf16"

@@ -164,6 +164,8 @@ def for_users(recipe: Recipe, facts: FactSet) -> Recipe:
 def _ways(written: RecipeRemedy, facts: FactSet, library: str) -> Iterator[RecipeRemedy]:
     """How somebody who uses the program reaches what the remedy changes; conditions stay those of the remedy."""
     plugin = facts.text("log.plugin") is not None
+    if written.changes is Changes.ADDITION and not plugin:
+        return
     if written.changes is Changes.ATTENTION:
         row = program(facts.text(PROGRAM))
         if row is not None and row.engine and facts.text("log.innermost_owner") == "transformers":

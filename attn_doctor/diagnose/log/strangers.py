@@ -33,14 +33,19 @@ _SIGNED = when_used(
 _FRAME = when_used(rf"(?:site|dist)-packages/(?:{_PYTHON})[/.]")
 #: llama.cpp, JAX and TensorFlow ask the NVIDIA driver as torch does: what is wrong with it there is wrong for all.
 _PASSED_ON = when_used(
-    r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/|failed call to cuInit: CUDA_ERROR_UNKNOWN"
+    r"\bggml[_/-]\w|\bllama_(?:model|init|new|load|kv)\w*|/llama\.cpp/"
+    r"|failed call to cuInit: CUDA_ERROR_(?:UNKNOWN|NOT_FOUND)|CUDA failure 500: named symbol"
     r"|does not match DSO version"
 )
 #: So does Paddle with the software of an Ascend NPU.
 _OF_CANN = when_used(r"\blib(?:ascend\w{0,12}|atb|hccl|opapi)\.so")
 _DRIVER, _PLATFORMS = "driver", "platforms"
-#: The compiler's own words, to which MSBuild adds the name of its project; and what is said of the NumPy that is there.
-_OF_NOBODY = when_used(r"[^\n]{0,60}\bnvcc fatal|[\w.: ]{0,40}Numba needs NumPy ")
+#: The compiler's own words, to which MSBuild adds the name of its project; what is said of the NumPy that is there; and
+#: what setuptools and Python left out, whoever imports it.
+_OF_NOBODY = when_used(
+    r"[^\n]{0,60}\bnvcc fatal|[\w.: ]{0,40}Numba needs NumPy "
+    r"|[\w.: ]{0,40}No module named '(?:pkg_resources|distutils)\b"
+)
 #: What such recipes are about is one package: the one that is built or loaded.
 _ABOUT_A_PACKAGE = frozenset({"build", "extension", "import"})
 #: Missing headers are looked at beside Triton's launcher, which needs them most often.
@@ -69,6 +74,7 @@ _OF_LEARNING = (
     r"|compressed[_-]tensors|speechbrain|pyannote|ultralytics|\byolo|open_clip|lmdeploy|sglang|stable[-_ ]diffusion"
     r"|(?:site|dist)-packages/(?:nemo|monai|verl|trl|swift|optimum|nanotron|esm|chronos|kokoro|outlines|quanto|mlx\w*"
     r"|espnet\w*|fairseq|timm|evaluate|supervision|colossalai|openrlhf|torchgeo)/"
+    r"|fooocus|framepack|invoke-?ai|so-?vits|wan2gp|\ba1111\b|\bsd\.next|swarmui|facefusion|insightface|musetalk"
     r"|checkpoint(?!s? (?:record|complete|start))"  # those of databases are followed by these
 )
 #: And what all of these have that compute on a GPU, or are of Python.
@@ -82,6 +88,8 @@ _OF_ANY_PROGRAM = frozenset({"build", "driver", "environment", "extension", "imp
 
 #: Circles around the attention stack, the innermost first: each holds those before it.
 _CIRCLES = tuple(map(re.compile, (_OF_THE_STACK, _OF_LEARNING, _OF_COMPUTING)))
+#: What somebody typed below a message names packages, and is none of its words.
+_INSTALLS = when_used(r"^\W{0,6}(?:\S{0,80}python\S{0,8} -m |uv )?pip3? install [^\n]*", re.MULTILINE)
 #: Characters of a message in which its program signs it.
 _LONGEST = 4000
 _STACK, _LEARNING, _COMPUTING = range(len(_CIRCLES))
@@ -151,7 +159,8 @@ def may_be_of_any_program(library: str) -> bool:
 
 def is_of_a_stranger(unit: Unit) -> bool:
     """True for a message of a program that shares the GPU, and no code, with the attention stack."""
-    return _is_signed(unit.frames[-1][0] if unit.frames else "", unit.message[:_LONGEST])
+    message = unit.message[:_LONGEST]
+    return _is_signed(unit.frames[-1][0] if unit.frames else "", _INSTALLS.sub("", message))
 
 
 @lru_cache(256)  # ranks and steps say the same

@@ -245,6 +245,16 @@ def test_the_release_of_the_repository_comes_first() -> None:
     assert title(log) == "Install the transformers that LLaVA was written for: transformers==4.37.2"
 
 
+def test_what_an_addition_raises_is_mended_by_its_newer_release() -> None:
+    """Python's own words; in code of the person's own they are looked into."""
+    key = "KeyError: 'block_swap_args'\n"
+    node = frame("/home/ann/ComfyUI/custom_nodes/ComfyUI-WanVideoWrapper/nodes.py")
+
+    assert title(node + key).startswith("Update ComfyUI-WanVideoWrapper")
+    assert "pdate" not in title(frame("/home/ann/train.py") + key)
+    assert not title(frame("/home/ann/ComfyUI/comfy/sd.py") + key).startswith("Update")
+
+
 def test_a_setting_that_is_made_is_not_its_way() -> None:
     """In any case of its value."""
     log = "docker run {} ghcr.io/huggingface/text-generation-inference:2.2.0 --model-id a/b\nNVIDIA T4\n" + FLASH

@@ -170,3 +170,20 @@ def test_many_records_of_nothing_known_make_a_stranger() -> None:
     assert {one.severity for one in _found(f"{log}nvcc fatal   : Unsupported gpu architecture 'compute_120'")} == {
         Severity.INFO
     }
+
+
+def test_what_is_installed_below_a_message_is_none_of_its_words() -> None:
+    said = "AttributeError: module 'faster_whisper' has no attribute 'BatchedInferencePipeline'\n"
+    log = 'Traceback (most recent call last):\n  File "/content/diarize.py", line 124, in <module>\n    run()\n' + said
+    for typed in ("!pip install ctranslate2==4.4.0", "$ python3 -m pip install -U ctranslate2"):
+        found = explain_text(log + typed, (*shelf.bundled(), *shelf.families()), FactSet()).diagnosis.findings
+        assert found[0].id == "package-lacks-a-name", typed
+
+
+def test_what_setuptools_left_out_is_missing_for_whoever_imports_it() -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/e/site-packages/ctranslate2/__init__.py", line 8, in <module>\n'
+        "    import pkg_resources\nModuleNotFoundError: No module named 'pkg_resources'\n"
+    )
+    found = explain_text(log, (*shelf.bundled(), *shelf.families()), FactSet()).diagnosis.findings
+    assert found[0].id == "build-dep-missing"
