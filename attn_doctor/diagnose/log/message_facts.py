@@ -51,7 +51,7 @@ _ASKED_TORCH = when_used(
     r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
     r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
     r"|\+cu\w{2,5} \(from versions: [^)\n]{0,200}?\+cpu, \d[\d.]{2,9}\+cu\d"  # a page with all builds was asked
-    r"|\+cu\w{2,5} \(from versions: [^)+\n]{1,3000}\)"  # the registry's releases alone
+    r"|\+\w{3,9} \(from versions: (?P<oldest>\d\.\d{1,2})\.\d(?=[,)])(?![^\n]*\+)"  # a registry: the oldest first
     # Not where an index with builds of other releases was asked; 2.2.2 is the last for a Mac with Intel.
     r"|(?![.,\da-z+])(?![^\n]*(?:\+(?:cu\d|cpu|rocm)|\b2\.2\.2\))))"
     r"|\btorch==(?P<of_uv>\d\.\d{1,2}\.\d)(?:\+\w{3,9})? has no wheels with a matching Python"
@@ -211,6 +211,11 @@ def _asking(unit: Unit) -> str | None:
     return package if "models" in parts or package != "transformers" else None
 
 
+def _number(release: str) -> tuple[int, ...]:
+    """2.10.0 is (2, 10)."""
+    return tuple(map(int, release.split(".")[:2]))
+
+
 def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str | None = None) -> Iterator[Fact]:
     """The `log.*` facts of one unit."""
     text = unit.text
@@ -248,6 +253,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
     asked = _ASKED_TORCH.search(message)
     release = (asked["release"] or asked["of_uv"]) if asked else ""
     release += ".0" * (release.count(".") == 1)  # torch>=2.10
+    if asked and asked["oldest"] and _number(asked["oldest"]) <= _number(release):
+        release = ""  # the registry has older ones for this Python
     if release and (has := pythons(release)):
         yield _log_fact("torch_asked", release, log, unit.message_line)
         yield _log_fact("pythons_of_torch", " to ".join(has), log, unit.message_line)

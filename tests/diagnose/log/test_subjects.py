@@ -254,6 +254,7 @@ def test_a_capability_that_is_asked_for_is_none_that_is_there() -> None:
         ("ModuleNotFoundError: No module named 'flash_attn.cute'", "log.module", "flash_attn.cute"),
         (f"{_NOT_FOUND}==2.4.0 (from versions: 2.6.0, 2.7.0)", "log.torch_asked", "2.4.0"),
         (f"{_NOT_FOUND}>=2.10 (from versions: 2.6.0, 2.8.0)", "log.torch_asked", "2.10.0"),
+        (f"{_NOT_FOUND}==2.1.0+cu121 (from versions: 2.2.0, 2.10.0)", "log.torch_asked", "2.1.0"),
     ],
 )
 def test_a_message_tells_what_it_names(text: str, fact: str, value: object) -> None:
@@ -269,6 +270,8 @@ def test_a_message_tells_what_it_names(text: str, fact: str, value: object) -> N
     [
         ">=2.1,<2.3 (from versions: 2.6.0)",  # a range: another release of it may be meant
         "==2.5.1 (from versions: 2.1.2, 2.2.0, 2.2.1, 2.2.2)",  # a Mac with Intel, whatever its Python
+        "==2.6.0+cu124 (from versions: 2.2.0, 2.6.0)",  # the registry has that release, without its build's name
+        "==2.2.0+cu118 (from versions: 2.10.0+cu130, 2.11.0+cu130)",  # another index
     ],
 )
 def test_no_release_is_missed_for_its_python_alone(asked: str) -> None:
