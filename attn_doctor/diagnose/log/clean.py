@@ -45,7 +45,7 @@ _LEVEL = (
     # logging.basicConfig: level:logger:message
     r"(?:(?<=:)(?![\w.]*(?:Error|Exception|Warning|Failed):)[\w.]{1,60}:(?=[^:]))?"
 )
-_ACTOR = r"(?:(?P<actor>[A-Za-z_][\w.:<>()-]{0,80}(?: rank=\d+)?) )?pid=(?P<pid>\d+)"
+_ACTOR = r"(?:(?P<actor>[A-Za-z_][\w.:<>()-]{0,80}(?: rank=\d+| [A-Z]{2}\d{1,4}){0,3}) )?pid=(?P<pid>\d+)"
 #: docker compose: the container's name, which nobody has to number.
 _DOCKER = r"(?P<docker>(?=[\d._-]{0,30}[A-Za-z])[\w.@-]{1,60}) {1,30}\| (?=\S| )"
 #: journald and syslog: host and program behind the time.

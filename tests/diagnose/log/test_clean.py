@@ -65,6 +65,8 @@ def test_quotes_within_a_printed_string_are_quotes() -> None:
         ("[ERROR| moon.sun]: x", "x", ""),
         ("(TrainerActor pid=12, ip=10.0.0.1)   File", "  File", "TrainerActor pid 12"),
         ("(EngineCore_0 pid=99) ERROR 05-01 12:00:00 [core.py:396] x", "x", "EngineCore_0 pid 99"),
+        ("(EngineCore_0 pid=9) (VllmWorker TP1 pid=12) ERROR 08-17 22:39:35 [core.py:5] x", "x", "EngineCore_0 pid 9"),
+        ("(Worker DP0 TP1 pid=12)   File", "  File", "Worker DP0 TP1 pid 12"),
         ("worker-1  | RuntimeError: x", "RuntimeError: x", "worker-1"),
         ("worker-0: Traceback (most recent call last):", "Traceback (most recent call last):", "worker-0"),
         ("2026-11-21T10:00:00.123456789Z stderr F [rank1]:   File", "  File", "rank 1"),
