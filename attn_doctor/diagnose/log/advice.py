@@ -15,8 +15,8 @@ _ADVICE = FactName.parse("log.advice")
 _AS_IT_SAYS = RecipeRemedy(
     id="as-the-message-says",
     title="The message itself says what to try: {log.advice}",
-    safety=Safety.DISPLAY_ONLY,
-    why_this_safety="It is the program's own advice.",
+    safety=Safety.UNSAFE,  # a step, though nobody here knows what it changes
+    why_this_safety="",
     actions=(),
     when=(),
 )
@@ -93,6 +93,8 @@ def with_its_own_words(recipe: Recipe, facts: FactSet) -> Recipe:
         return recipe
     if family is None and (_AMOUNT.match(str(advice)) or _has_its_switch(recipe, str(advice))):
         return recipe
+    if _begins_with_it(recipe, str(advice)):
+        return recipe
     of_the_gpu = tuple(takewhile(_hangs_on_the_gpu, recipe.remedies))
     as_it_says = _AS_A_CHOICE if _IF_WANTED.search(str(advice)) else _AS_IT_SAYS
     in_code = {one.removeprefix(IN_PYTHON) for one in settings_done(facts) if one.startswith(IN_PYTHON)}
@@ -107,6 +109,14 @@ def _has_its_switch(recipe: Recipe, advice: str) -> bool:
         return False
     flags = _FLAG.findall(advice)
     return bool(flags) and any(all(flag in one.title for flag in flags) for one in recipe.remedies)
+
+
+def _begins_with_it(recipe: Recipe, advice: str) -> bool:
+    """True where a family's first step without a condition sets the same, in a sentence that says when."""
+    named = set(settings_named(advice))
+    steps = (one for one in recipe.remedies if recipe.family and not one.only_with_facts)
+    first = next(steps, None)
+    return bool(named and first and named <= set(settings_named(first.title)))
 
 
 def _hangs_on_the_gpu(remedy: RecipeRemedy) -> bool:

@@ -44,6 +44,23 @@ def test_a_message_that_says_for_whom_leaves_the_other_way_open() -> None:
     assert "set fp16=True if you want to use moons; who does not want that part" in first.remedies[0].title
 
 
+def test_it_is_a_step_and_no_look() -> None:
+    log = "import torch\nValueError: The moon is too large. Please increase `max_moon_size` in the config."
+    first = explain_text(log, shelf.families(), FactSet()).diagnosis.findings[0]
+
+    assert not first.is_a_look(first.remedies[0])
+
+
+def test_what_a_family_says_itself_is_not_said_twice() -> None:
+    log = (
+        "NotImplementedError: The operator 'aten::moon' is not currently implemented for the MPS device. As a "
+        "temporary fix, you can set the environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` to use the CPU."
+    )
+    first = explain_text(log, shelf.families(), FactSet()).diagnosis.findings[0]
+
+    assert first.remedies[0].title.startswith("Set PYTORCH_ENABLE_MPS_FALLBACK=1 before")
+
+
 def test_what_code_sets_behind_an_import_comes_too_late() -> None:
     """The message's own advice, for the shell."""
     message = (
