@@ -116,11 +116,7 @@ FIRST = [
     (VLLM + "ValueError: Invalid head_dim: 512, must be divisible by 16", "TRITON_ATTN"),
     (VLLM + "ValueError: the KV cache of layer 3 has no pages", "engine"),
     ("ValueError: the KV cache of layer 3 has no pages", "frame"),
-<<<<<<< HEAD
-    ("/e/sgl_kernel/common_ops.abi3.so: undefined symbol: cuGreenCtxCreate", "driver"),
-=======
     ("/e/sgl_kernel/common_ops.abi3.so: undefined symbol: cuGreenCtxCreate", "driver-with-green-contexts"),
->>>>>>> r3
     ("Error 804: forward compatibility was attempted on non supported HW", "image-of-the-drivers-cuda"),
     ("Error 803: system has unsupported display driver / cuda driver combination", "without-compat"),
     ("AssertionError: FP8 KV cache is not supported on this GPU", "key-value"),

@@ -144,7 +144,8 @@ def of_match(match: Match, log: str, around: FactSet) -> Iterator[Fact]:
     told = of_unit(match.unit, log, around.text(_AT_USE), around.text(_ENGINE))
     carried = None if match.unit.frames else _CARRIED_BY.get(around.text(_SUBJECT) or "")
     for one in told:
-        if one.name not in named and not (one.name == _SUBJECT and one.state == Known(carried)):
+        is_carried = carried is not None and one.name == _SUBJECT and one.state == Known(carried)
+        if one.name not in named and not is_carried:
             yield one
     yield from _of_a_name(match.unit, log, around)
     symbol, torch = _SYMBOL.search(match.unit.message), around.text(_TORCH)
