@@ -221,7 +221,7 @@ def _finding(group: list[Weighed], *, several: bool) -> Finding:
     recipe = start_anew_first(in_the_python_that_runs(recipe, facts, unit), facts, unit)
     recipe, facts = with_its_pip(with_those_beside_it(recipe, facts, unit), facts)
     finding = finding_of(with_its_own_words(recipe, facts), facts, first.binding)
-    if not finding.remedies:
+    if not finding.remedies and first.failed and not first.is_harmless:
         about = facts.text(_ABOUT) or recipe.library
         finding = finding_of(replace(recipe, remedies=left_for(about)), facts, first.binding)
     spoken = tuple(fact for fact in first.facts.values() if fact.name.kind == "log")

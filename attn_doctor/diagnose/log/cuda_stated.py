@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
+from attn_doctor.diagnose.log.hearsay import is_denied
 from attn_doctor.quick_patterns import when_used
 
 _CUDA = r"(?P<value>\d{1,2}\.\d{1,2})(?![\d])"
@@ -50,10 +52,15 @@ _TORCH_FROM = when_used(r"(?i)torch\b[^\n]{0,200}/whl/(?:(?:nightly|test)/)?cu(?
 _TORCH_OF = when_used(
     r"(?:\b(?:I|[Ww]e)(?:['’](?:ve|m)| have| had| am| are)?(?: also| already| just| even| now)*"
     r" (?:tried|(?:re)?installed|use[ds]?|using|on|running|have|upgraded|updated|switched)\b|\b[Tt]ried\b"
-    r"|\b[Aa]lready\b|已经?|安装了|用的)[^\n.;]{0,60}?"
-    r"(?:\b(?:[Pp]y)?[Tt]orch\b[^\n,;]{0,40}?(?<![\w/])cu(?P<behind>1[0-3]\d)\b"
-    r"|(?<![\w/])cu(?P<before>1[0-3]\d)\b[^\n,;]{0,40}?\b(?:[Pp]y)?[Tt]orch\b)"
+    r"|\b[Aa]lready (?:tried|(?:re)?installed|use[ds]?|using|on|running|have|upgraded|updated|switched|with|at)\b"
+    r"|已经?|安装了|用的)[^\n.;]{0,60}?"
+    r"(?:(?<![A-Za-z0-9])(?:[Pp]y)?[Tt]orch\b[^\n,;]{0,40}?(?<![A-Za-z0-9/])cu(?P<behind>1[0-3]\d)(?![A-Za-z0-9])"
+    r"|(?<![A-Za-z0-9/])cu(?P<before>1[0-3]\d)(?![A-Za-z0-9])[^\n,;]{0,40}?(?<![A-Za-z0-9])(?:[Pp]y)?[Tt]orch\b)"
 )
+#: Of several builds that a sentence names, the one that was taken.
+_TO_A_BUILD = when_used(r"\bto (?:[\w.+-]{1,20} ){0,3}?(?:torch[\w.]{0,12}\+)?cu(?P<build>1[0-3]\d)\b")
+_BUILDS = when_used(r"(?<![A-Za-z0-9/])cu(1[0-3]\d)\b")
+_SENTENCE_END = when_used(r"[.!?](?=\s|$)")
 _ADVICE = when_used(r"(?i)\b(?:please|try|should|could|can|may|need to|must|recommend\w*|instead|e\.g\.)\b")
 #: The library that bitsandbytes loads, by its CUDA; and what only its releases before 0.43 print, and have as a folder.
 _LIBRARY = when_used(r"Loading binary \S.{0,300}?libbitsandbytes_cuda(?P<major>1\d)(?P<minor>\d)\w{0,20}\.(?:dll|so)\b")
@@ -85,7 +92,17 @@ def torch_said(text: str) -> str | None:
     """The CUDA of a torch that a line's writer says is there, in digits: 128."""
     if "cu1" not in text or "orch" not in text or (found := _TORCH_OF.search(text)) is None or _ADVICE.search(text):
         return None
+    if _is_denied_or_asked(text, found):
+        return None
+    if len(set(_BUILDS.findall(text))) > 1:
+        taken = _TO_A_BUILD.search(text)
+        return taken and taken["build"]
     return found["behind"] or found["before"]
+
+
+def _is_denied_or_asked(text: str, found: re.Match[str]) -> bool:
+    end = _SENTENCE_END.search(text, found.end())
+    return is_denied(text, found.start()) or is_denied(found[0], len(found[0])) or (end is not None and end[0] == "?")
 
 
 def _of_bitsandbytes(text: str) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from attn_doctor.diagnose.log.hearsay import is_of_others
 from attn_doctor.quick_patterns import when_used
 
 CAPABILITY = when_used(
@@ -64,7 +65,7 @@ NAMES = when_used(
     r"|(?<![\w.-])(?:[AHVahv]100|[HB]200|A[34]0|L40S?|P[14]00?|T4) ?[x×*] ?(?:[1-9]|1[0-6])\b(?![.,]\d)"
     r"|(?<![\w.-])[AHVP]\d{2,3}-(?:SXM\d|PCI[Ee]|DGXS)\b"
     r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40[Ss]?)\s*(?:$|,|\d{2,3} ?[Gg]B?\b)"
-    r"|(?<![\w.,-])[1-9]\d? (?:NVIDIA )?(?:[AHV]100|[HB]200|[AH]800)s?\b(?! ?(?:days?|hours?|years?|[\d-]))"
+    r"|(?<![\w.,-])[1-9]\d? (?:NVIDIA )?(?:[AHV]100|[HB]200|[AH]800)s?\b(?! ?(?:GPU[- ]?)?(?:days?|hours?|years?|[\d-]))"
     r"|(?:显卡|硬件)(?:是|为|用的?是?)? ?[2-5]0[5-9]0(?!\d)"
     r"|(?:在|用|单|张|块|卡) ?(?:[AHVavh][18]00|[PTpt]\d{1,3})(?![\w.-])"
     r"|(?<![\w.-])(?:[AHVahv][18]00|[PTpt]40?)(?= ?(?:上|显卡|机器|服务器|环境))"
@@ -128,7 +129,7 @@ def named_as_there(text: str, capability_of: Callable[[str], str | None]) -> str
         return None
     text = _WORKS_THERE.sub(".", text)
     found = NAMES.search(text)
-    if not found:
+    if not found or is_of_others(text, found.start()):
         return None
     told = SERIES.sub(of_a_series, OF_A_KERNEL.sub(".", text))
     found = NAMES.search(told) or found

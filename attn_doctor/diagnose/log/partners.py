@@ -179,8 +179,9 @@ class _Fitting:
             release = torch.partition("+")[0]
             yield "torch", f"torch {release}", release
         else:
-            for fact, torches in torches_of_a_time().items():
-                if self.facts.text(fact) is not None:
+            gpu = self.facts.text("gpu.0.compute_capability")
+            for fact, (torches, gpus_below) in torches_of_a_time().items():
+                if self.facts.text(fact) is not None and not (gpu and Version(gpu) >= Version(gpus_below)):
                     yield from (("torch", f"a torch of that time ({one})", one) for one in torches)
         if self.no_deps:  # else the installer moves these along
             for name in sorted({on for _, row in self.partner.rows for on in row} - {"python", "torch"}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attn_doctor.diagnose.log import hearsay
 from attn_doctor.quick_patterns import when_used
 
 _SYSTEM = when_used(
@@ -111,4 +112,6 @@ def shown_in(text: str) -> str | None:
 
 def said_in(text: str) -> Iterator[str]:
     """The systems that a person names in a line as what they have; MAY_BE_SAID has what stands in such a line."""
-    return (str(found.lastgroup) for found in _SAID.finditer(text, 0, 400))
+    for found in _SAID.finditer(text, 0, 400):
+        if not hearsay.came_from(text, found.start()):
+            yield str(found.lastgroup)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
+from attn_doctor.diagnose.log.hearsay import is_denied
 from attn_doctor.diagnose.log.subjects import every_named
 from attn_doctor.diagnose.log.versions_said import VERSION
 from attn_doctor.model.facts import FactName, FactSet
@@ -23,7 +25,8 @@ LATEST = "latest"
 _MOST = 20
 #: Texts of which one stands in every line that is read.
 SIGNS = (
-    "grad",
+    "pgrad",
+    "ngrad",
     "nstalled ",
     "pdat",
     "up to date",
@@ -44,7 +47,7 @@ _SENTENCE_ENDS = when_used(r"[.!?;](?=\s|$)|[。；！？]|(?<!\w)\b(?:but|Howev
 _CLAIMED = when_used(
     r"\bup to date\b|\b(?:I|[Ww]e)(?:['’]ve|['’]m| have| had| am| are)?(?: also| even| already| just| then| now)* "
     r"(?:tried|upgraded|updated|downgraded|installed|reinstalled|switched|moved|went|use[ds]?|using|on|running|ran|changed)\b"
-    r"|\b[Tt]ried\b|\b[Aa]lready (?:upgraded|updated|downgraded|tried|on|using|at|installed)\b|\b[Ss]till\b|\b[Ss]ame\b"
+    r"|\b[Tt]ried\b|\b[Aa]lready (?:upgraded|updated|downgraded|tried|on|using|at|installed)\b|\b[Ss]till\b(?! (?:waiting|looking|hoping|need|want))|\b[Ss]ame\b"
     r"|\b(?:[Aa]fter|[Dd]espite|[Ee]ven (?:after|with|on)) (?:\w+ing\b|the (?:latest|newest))"
     r"|^\W{0,4}(?:[Uu]pgraded|[Uu]pdated|[Dd]owngraded|[Uu]pgrading|[Uu]pdating|[Dd]owngrading)\b"
     r"|(?:已经?|试过|试了|都试|也试|我[也都已把]?|升级[到了后]|更新[到了后]|降级[到了后]|降到|还是|仍)"
@@ -60,8 +63,8 @@ _HELPED = when_used(
     r"|[Nn]o longer|[Gg]oes away)\b|解决了|好了|可以了|成功了"
 )
 _IN_VAIN = when_used(
-    r"n['’]t\b|\b(?:not|nothing|none|neither|nor|without|never|still|same)\b|[没无未不]"
-    r"|no (?:luck|success|change|help|effect)"
+    r"n['’]t\b|\b(?:not|nothing|none|neither|nor|never|still|same)\b|[没无未不]"
+    r"|(?:no|without)(?: any)? (?:luck|success|change|help|effect|avail|difference|improvement)"
 )
 _RELEASE = rf"v?(?P<release>{VERSION}|\d{{1,3}}(?![\w.]))"
 _NAME, _NAMES = r"[A-Za-z][A-Za-z0-9_-]{1,30}", r"[A-Za-z](?:(?! to )[A-Za-z0-9_, -]){1,60}?"
@@ -114,11 +117,15 @@ def tried_in(text: str) -> Iterator[str]:
     begin = 0
     for end in [*(found.end() for found in _SENTENCE_ENDS.finditer(text)), len(text)]:
         sentence, begin = text[begin:end], end
-        if not _CLAIMED.search(sentence) or _NOT_DONE.search(sentence):
+        if not any(map(partial(_is_claimed, sentence), _CLAIMED.finditer(sentence))) or _NOT_DONE.search(sentence):
             continue
         if _HELPED.search(sentence) and not _IN_VAIN.search(sentence):
             continue
         yield from _moved(sentence)
+
+
+def _is_claimed(sentence: str, found: re.Match[str]) -> bool:
+    return not is_denied(sentence, found.start())
 
 
 def _moved(sentence: str) -> Iterator[str]:
@@ -129,7 +136,7 @@ def _moved(sentence: str) -> Iterator[str]:
     for found in _RELEASES.finditer(sentence):
         names = [*_names(found["what"])] or [_last_word(found["what"])]
         if len(names) == 1:
-            yield from (f"{names[0]} {one}" for one in re.findall(rf"(?<![\w.]){VERSION}", found["all"]))
+            yield from (f"{names[0]} {one}" for one in re.findall(rf"(?<![\w.])v?({VERSION})", found["all"]))
     for found in _TYPED.finditer(sentence):
         if not _ELSEWHERE.search(found["what"]):
             newest = _UPGRADES.search(found["what"]) is not None

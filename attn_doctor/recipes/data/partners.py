@@ -66,9 +66,11 @@ def needs_of_program(name: str, torch: str | None) -> Mapping[str, str]:
 
 
 @cache
-def torches_of_a_time() -> Mapping[str, tuple[str, ...]]:
-    """Fact that tells how old an environment is -> the oldest and the newest torch of that time."""
-    return {row["fact"]: tuple(row["torch"]) for row in _table()["time"]}
+def torches_of_a_time() -> Mapping[str, tuple[tuple[str, ...], str]]:
+    """Fact that tells how old an environment is -> the oldest and the newest torch of that time, and the compute
+    capability from which on a GPU runs with none of them.
+    """
+    return {row["fact"]: (tuple(row["torch"]), row["gpus_below"]) for row in _table()["time"]}
 
 
 @cache

@@ -1,0 +1,47 @@
+"""Tells what a log's writer has and did from what he denies, asks, or says of others: `I have not tried it`, `has anyone
+tried`, `the authors trained with 8 A100s`.
+"""
+
+from __future__ import annotations
+
+from attn_doctor.quick_patterns import when_used
+
+_CLAUSE = r"[^.,;:!?\n。，；：！？]"
+_DENIED = when_used(
+    r"(?i:\b(?:not|never|nobody|no|none|nor|neither|anyone|anybody|someone|somebody|others|people|authors?|papers?"
+    r"|docs?|documentation|they|he|she|without|instead of)\b|n['’]t\b)"
+    rf"{_CLAUSE}{{0,40}}$|(?:没有?|未|不是|别人|作者|论文){_CLAUSE}{{0,20}}$"
+)
+_OTHERS = when_used(
+    r"(?i:\b(?:authors?|papers?|pre-?train(?:ed|ing)?|others|people|someone|somebody|they|he|she|their)\b)"
+    rf"{_CLAUSE}{{0,60}}$|(?:别人|作者|论文){_CLAUSE}{{0,30}}$"
+)
+_WORKS = when_used(
+    r"(?i:(?<!not )(?<!n't )(?<!n’t )\b(?:works?|worked|working|succeeds?|succeeded|fine|ok(?:ay)?|well"
+    r"|perfectly|correctly|no (?:problems?|issues?|errors?))\b)"
+    rf"{_CLAUSE}{{0,40}}$"
+)
+_CAME_FROM = when_used(
+    r"(?i:\b(?:ssh|log(?:ged|ging)? ?in(?:to)?|connect(?:ed|ing)?|remote(?:d|ly)?|sync(?:ed)?|cop(?:y|ied)|edit(?:ed)?)\b"
+    rf"{_CLAUSE}{{0,30}}$|\bfrom (?:my|an?|the) $)"
+)
+
+
+def is_denied(text: str, at: int, within: int = 60) -> bool:
+    """True where the words before this place, as many letters as `within`, deny it, ask for it or tell it of others."""
+    return _DENIED.search(text[max(0, at - within) : at]) is not None
+
+
+def is_of_others(text: str, at: int) -> bool:
+    """True where the words before this place tell it of a paper's authors or other people."""
+    return _OTHERS.search(text[max(0, at - 100) : at]) is not None
+
+
+def works_there(text: str, at: int) -> bool:
+    """True where the words before this place say that it works: `Everything is ok in`, so it fails elsewhere."""
+    return _WORKS.search(text[max(0, at - 80) : at]) is not None
+
+
+def came_from(text: str, at: int) -> bool:
+    """True where the words before this place tell of the machine from which the log's one is used."""
+    return _CAME_FROM.search(text[max(0, at - 60) : at]) is not None
