@@ -1,5 +1,5 @@
-"""Tells what a log's writer has and did from what he denies, asks, or says of others: `I have not tried it`, `has anyone
-tried`, `the authors trained with 8 A100s`.
+"""Tells what a log's writer has and did from what he denies, asks or says of others: `I have not tried it`, `has
+anyone tried`, `the authors trained with 8 A100s`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _WORKS = when_used(
     rf"{_CLAUSE}{{0,40}}$"
 )
 _CAME_FROM = when_used(
-    r"(?i:\b(?:ssh|log(?:ged|ging)? ?in(?:to)?|connect(?:ed|ing)?|remote(?:d|ly)?|sync(?:ed)?|cop(?:y|ied)|edit(?:ed)?)\b"
+    r"(?i:\b(?:ssh|log(?:ged|ging)? ?in(?:to)?|connect(?:ed|ing)?|remote(?:d|ly)?|sync(?:ed)?|cop(?:y|ied)"
+    r"|edit(?:ed)?)\b"
     rf"{_CLAUSE}{{0,30}}$|\bfrom (?:my|an?|the) $)"
 )
 

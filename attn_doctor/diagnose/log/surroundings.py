@@ -55,7 +55,8 @@ _MAY_BE = (
     *("RX ", "RX4", "RX5", "RX6", "RX7", "RX9", "rx ", "rx4", "rx5", "rx6", "rx7", "rx9", "0XT", "0 XT", "0xt", "0 xt"),
     *("webui-", "hip", "HIP", "Hip", "kfd", "gfx", "AMD", "luda", "LUDA", "ocm", "OCm", "OCM", "adeon", "MI2", "MI3"),
     *("MI5", "MI6", "MI1", "Vega", "Iris", "Arc A", "Arc B", "Arc Pro", "arc a", "arc b"),
-    *("/lus/flare/", "Ponte V", "xpu", "XPU", "Intel", "npu", "910", "Ascend", "昇腾", "egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
+    *("xpu", "XPU", "Intel", "Ponte V", "/lus/flare/", "npu", "910", "Ascend", "昇腾"),
+    *("egra", "etson", "etPack", "etpack", "Orin", "nvgpu"),
     "/l4t-",
 )
 _WSL = when_used(
@@ -250,7 +251,7 @@ class Surroundings:
             yield "node.machine", "aarch64"
         if _any_in(text, amd_targets.SIGNS) and (target := amd_targets.target_in(text[:600])):
             yield "log.gfx", target
-        if _any_in(text, _MAY_BE_WSL) and (wsl := _WSL.search(text, 0, 600)) and not is_denied(text, wsl.start(), 20):
+        if _any_in(text, _MAY_BE_WSL) and (wsl := _WSL.search(text, 0, 600)) and not is_denied(text, wsl.start(), 8):
             yield "node.kernel", "WSL2"
         if _any_in(text, _MAY_BE_IMAGE) and _IMAGE.search(text, 0, 600) and not _JETSON.search(text, 0, 2000):
             yield "log.image", "NVIDIA"
@@ -286,8 +287,10 @@ class Surroundings:
             yield "log.runtime", _NAME_OF.get(str(run_by.lastgroup), str(run_by.lastgroup))
         if "padding_side" in text and "Make sure" not in text and (pads := _PADS.search(text, 0, 600)):
             yield "log.pads", pads["side"]
-        if _any_in(text, _MAY_BE_INSTALLED) and (installer := _INSTALLER.search(text, 0, 600)) and not (
-            "olab" in installer[0] and works_there(text, installer.start())
+        if (
+            _any_in(text, _MAY_BE_INSTALLED)
+            and (installer := _INSTALLER.search(text, 0, 600))
+            and not ("olab" in installer[0] and works_there(text, installer.start()))
         ):
             yield "python.environment", str(installer.lastgroup)
             if "uv " in text and (command := _UV_COMMAND.search(text, 0, 600)):

@@ -47,7 +47,8 @@ _SENTENCE_ENDS = when_used(r"[.!?;](?=\s|$)|[。；！？]|(?<!\w)\b(?:but|Howev
 _CLAIMED = when_used(
     r"\bup to date\b|\b(?:I|[Ww]e)(?:['’]ve|['’]m| have| had| am| are)?(?: also| even| already| just| then| now)* "
     r"(?:tried|upgraded|updated|downgraded|installed|reinstalled|switched|moved|went|use[ds]?|using|on|running|ran|changed)\b"
-    r"|\b[Tt]ried\b|\b[Aa]lready (?:upgraded|updated|downgraded|tried|on|using|at|installed)\b|\b[Ss]till\b(?! (?:waiting|looking|hoping|need|want))|\b[Ss]ame\b"
+    r"|\b[Tt]ried\b|\b[Aa]lready (?:upgraded|updated|downgraded|tried|on|using|at|installed)\b"
+    r"|\b[Ss]till\b(?! (?:waiting|looking|hoping|need|want))|\b[Ss]ame\b"
     r"|\b(?:[Aa]fter|[Dd]espite|[Ee]ven (?:after|with|on)) (?:\w+ing\b|the (?:latest|newest))"
     r"|^\W{0,4}(?:[Uu]pgraded|[Uu]pdated|[Dd]owngraded|[Uu]pgrading|[Uu]pdating|[Dd]owngrading)\b"
     r"|(?:已经?|试过|试了|都试|也试|我[也都已把]?|升级[到了后]|更新[到了后]|降级[到了后]|降到|还是|仍)"
