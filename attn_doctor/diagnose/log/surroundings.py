@@ -60,8 +60,10 @@ _MAY_BE = (
     "/l4t-",
 )
 _WSL = when_used(
-    r"(?<!including )(?<!use )(?<!\b[Oo]r )(?<!\b[Oo]r in )\b(?:WSL ?2?|wsl2)\b(?! ?\?)"
-    r"|\b(?:[Oo]n|(?<!or )[Ii]n|[Uu]nder|[Uu]sing) wsl\b"
+    r"(?<!including )(?<!use )(?<!\b[Oo]r )(?<!\b[Oo]r in )(?<!\b[Nn]o )(?<!\b[Nn]ot )(?<!\b[Nn]ot in )"
+    r"(?<!\b[Nn]ot on )(?<!\b[Nn]ot under )(?<!\b[Nn]ot using )(?<!\b[Ww]ithout )(?<!\bnon-)(?<!\boutside )"
+    r"\b(?:WSL ?2?|wsl2)\b(?! ?\?)"
+    r"|(?<!\b[Nn]ot )\b(?:[Oo]n|(?<!or )[Ii]n|[Uu]nder|[Uu]sing) wsl\b"
     r"|microsoft-standard|/usr/lib/wsl/|(?<![\w.])/mnt/[c-f]/\w"
 )
 _MAY_BE_WSL = ("WSL", "wsl", "microsoft-st", "/mnt/")

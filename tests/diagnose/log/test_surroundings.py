@@ -237,6 +237,9 @@ def test_the_system_of_a_line_about_a_library(line: str, told: str | None) -> No
         ("take Linux or WSL2", False),
         ("use wsl2 or Docker instead", False),
         ("wsl --update", False),
+        ("bare Ubuntu 22.04, no WSL involved", False),
+        ("Ubuntu on the metal, not in WSL2", False),
+        ("it does not start on WSL2", True),
     ],
 )
 def test_wsl_is_known_as_people_write_it(line: str, there: bool) -> None:
