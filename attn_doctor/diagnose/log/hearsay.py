@@ -28,9 +28,9 @@ _CAME_FROM = when_used(
 )
 
 
-def is_denied(text: str, at: int, within: int = 60) -> bool:
-    """True where the words before this place, as many letters as `within`, deny it, ask for it or tell it of others."""
-    return _DENIED.search(text[max(0, at - within) : at]) is not None
+def is_denied(text: str, at: int) -> bool:
+    """True where the words before this place deny it, ask for it or tell it of others."""
+    return _DENIED.search(text[max(0, at - 60) : at]) is not None
 
 
 def is_of_others(text: str, at: int) -> bool:

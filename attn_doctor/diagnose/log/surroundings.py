@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log import amd_targets, calls, devices, images, programs, systems
-from attn_doctor.diagnose.log.hearsay import is_denied, works_there
+from attn_doctor.diagnose.log.hearsay import works_there
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import repository_signs, repository_told
 from attn_doctor.recipes.data.programs import signs as program_signs
@@ -253,7 +253,7 @@ class Surroundings:
             yield "node.machine", "aarch64"
         if _any_in(text, amd_targets.SIGNS) and (target := amd_targets.target_in(text[:600])):
             yield "log.gfx", target
-        if _any_in(text, _MAY_BE_WSL) and (wsl := _WSL.search(text, 0, 600)) and not is_denied(text, wsl.start(), 8):
+        if _any_in(text, _MAY_BE_WSL) and _WSL.search(text, 0, 600):
             yield "node.kernel", "WSL2"
         if _any_in(text, _MAY_BE_IMAGE) and _IMAGE.search(text, 0, 600) and not _JETSON.search(text, 0, 2000):
             yield "log.image", "NVIDIA"
