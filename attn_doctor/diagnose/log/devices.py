@@ -42,7 +42,7 @@ MADE_FOR = when_used(
     r"|\b(?:on|with|using) my AMD (?:GPU|card)\b)"
     r"|(?P<Intel>\+xpu\b|\bXPU out of memory|\bIntel\(R\) (?:Arc|Data Center GPU)"
     r"|\bIntel Arc\b|(?<![\w/])/lus/flare/|\bPonte Vecchio\b"
-    r"|(?:\b(?:[Oo]n|[Ww]ith|[Uu]sing|[Mm]y)(?: an?| the)? |\()Intel GPUs?\b|'xpu'|\bxpu:\d"
+    r"|(?:\b[Oo]n (?:the )?|\()Intel GPUs\b(?![^\n]*(?:RTX|GTX|GeForce|NVIDIA))|'xpu'|\bxpu:\d"
     r"|\bArc (?:Pro )?[AB]\d{2,3}\b|\barc [ab]\d{3}\b|\bIris(?:\(R\))? Xe\b)"
     r"|(?P<Ascend>\btorch[_-]npu\b|\b910(?:B[1-4]?|_?93)\b|\bnpu:\d|'npu'|\bnpu device\b"
     r"|\bAscend (?:NPU|910|310)|\bAscend910|\bAscendSpeed\b|昇腾)"

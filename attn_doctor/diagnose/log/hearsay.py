@@ -7,14 +7,20 @@ from __future__ import annotations
 from attn_doctor.quick_patterns import when_used
 
 _CLAUSE = r"[^.,;:!?\n。，；：！？]"
+_SAME_CLAUSE = rf"(?:(?!\b(?:and|but|although|even|after)\b){_CLAUSE})"
 _DENIED = when_used(
     r"(?i:\b(?:not|never|nobody|no|none|nor|neither|anyone|anybody|someone|somebody|others|people|authors?|papers?"
     r"|docs?|documentation|they|he|she|without|instead of)\b|n['’]t\b)"
-    rf"{_CLAUSE}{{0,40}}$|(?:没有?|未|不是|别人|作者|论文){_CLAUSE}{{0,20}}$"
+    rf"{_SAME_CLAUSE}{{0,40}}$|(?:没有?|未|不是|别人|作者|论文){_CLAUSE}{{0,20}}$"
 )
+#: Others did it: `the authors trained with`. What is theirs, and used here, is not: `I run the paper's code on`.
 _OTHERS = when_used(
-    r"(?i:\b(?:authors?|papers?|pre-?train(?:ed|ing)?|others|people|someone|somebody|they|he|she|their)\b)"
-    rf"{_CLAUSE}{{0,60}}$|(?:别人|作者|论文){_CLAUSE}{{0,30}}$"
+    r"(?i:\b(?:authors?|papers?|others|people|someone|somebody|they|he|she)\b(?!['’]s)(?: \w+){0,2}?"
+    r" (?:trained|train|used?|uses|ran|runs?|has|have|had|tested|reports?|reported|pre-?trained)\b"
+    r")"
+    rf"(?:(?!\b(?:I|[Ww]e|[Mm]y|[Oo]ur|[Mm]e|us)\b){_CLAUSE}){{0,40}}$"
+    rf"|(?:别人|作者|论文)(?!的)(?:(?!我){_CLAUSE}){{0,20}}$"
+    r"|(?i:\bthe (?:paper|authors?)|\bpre-?trained(?: it| this)?(?: on| with| using)?) ?$"
 )
 _WORKS = when_used(
     r"(?i:(?<!not )(?<!n't )(?<!n’t )\b(?:works?|worked|working|succeeds?|succeeded|fine|ok(?:ay)?|well"
@@ -22,9 +28,9 @@ _WORKS = when_used(
     rf"{_CLAUSE}{{0,40}}$"
 )
 _CAME_FROM = when_used(
-    r"(?i:\b(?:ssh|log(?:ged|ging)? ?in(?:to)?|connect(?:ed|ing)?|remote(?:d|ly)?|sync(?:ed)?|cop(?:y|ied)"
-    r"|edit(?:ed)?)\b"
-    rf"{_CLAUSE}{{0,30}}$|\bfrom (?:my|an?|the) $)"
+    rf"(?i:\b(?:ssh|remote(?:d|ly)?|log(?:ged|ging)? ?in(?:to)?|connect(?:ed|ing)?)\b"
+    rf"{_CLAUSE}{{0,20}} from {_CLAUSE}{{0,12}}$"
+    r"|\bfrom (?:my|an?|the) $)"
 )
 
 

@@ -53,6 +53,8 @@ _CLAIMED = when_used(
     r"|^\W{0,4}(?:[Uu]pgraded|[Uu]pdated|[Dd]owngraded|[Uu]pgrading|[Uu]pdating|[Dd]owngrading)\b"
     r"|(?:已经?|试过|试了|都试|也试|我[也都已把]?|升级[到了后]|更新[到了后]|降级[到了后]|降到|还是|仍)"
 )
+#: What was done in vain: a denial before it is of what came of it.
+_THOUGH = ("even ", "after ", "despite ")
 #: It is asked for, asked, refused, or what helped.
 _NOT_DONE = when_used(
     r"\?\s*$|\b(?:[Yy]ou|[Pp]lease|[Ss]hould|[Nn]eeds? to|[Mm]ust|[Ii]f|[Cc]annot|[Uu]nable|[Ww]ould|[Cc]ould|[Mm]ight"
@@ -126,7 +128,7 @@ def tried_in(text: str) -> Iterator[str]:
 
 
 def _is_claimed(sentence: str, found: re.Match[str]) -> bool:
-    return not is_denied(sentence, found.start())
+    return found[0].lower().startswith(_THOUGH) or not is_denied(sentence, found.start())
 
 
 def _moved(sentence: str) -> Iterator[str]:

@@ -52,7 +52,8 @@ _THERE_ALONE = when_used(
 _NOT_SAID = when_used(
     r"\b(?:[Ii]f|[Oo]nce|[Uu]nless|[Uu]ntil|[Ww]hen|[Ww]hether|[Ss]ure|[Ee]nsure|[Ss]hould|[Mm]ust|need to|[Nn]ot?"
     r"|[Rr]ecommended|[Mm]inimum|[Mm]aximum|[Ss]upported(?! but)|[Dd]efault"
-    r"|(?<!using the )(?<!have the )(?<!with the )(?<!on the )(?<!installed the )(?:[Ll]atest|[Nn]ewest)"
+    r"|(?<!using the )(?<!have the )(?<!with the )(?<!on the )(?<!installed the )"
+    r"(?<!to the )(?<!is the )(?:[Ll]atest|[Nn]ewest)"
     r"|pip)\b[^.,;:\n]{0,20}$"
     r"|(?:如果|假如|若|当|需要|要求|不支持|建议|至少|必须|推荐|最高|最低|支持|最新)[^。，；,.;\n]{0,20}$"
 )

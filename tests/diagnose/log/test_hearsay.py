@@ -121,3 +121,36 @@ def test_a_notice_takes_no_package_out(machine: str) -> None:
     found = explain_text(f"GPU: {machine}\n{notice}\n{{'loss': 1.2}}", EVERY, FactSet()).diagnosis.findings
 
     assert not [one for finding in found for one in finding.remedies if one.id.startswith("without-flash-attn")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "I run the paper's code on an RTX 5090",
+        "I am fine-tuning a pretrained Llama model on an RTX 5090",
+        "They gave us a machine with RTX 5090",
+        "使用作者的代码在 RTX 5090 上运行",
+    ],
+)
+def test_what_is_of_others_runs_on_this_gpu(line: str) -> None:
+    assert gpu_words.named_as_there(line, lambda text: "12.0") == "12.0"
+
+
+@pytest.mark.parametrize("line", ["I edited the bat on Windows 11", "I log in as admin on Windows 11"])
+def test_what_is_done_on_this_machine(line: str) -> None:
+    assert [*systems.said_in(line)] == ["Windows"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "It does not work even after upgrading vllm to 0.9.0",
+        "I have no GPU problem and I upgraded vllm to 0.9.0 in vain",
+    ],
+)
+def test_a_denial_of_another_clause(line: str) -> None:
+    assert [*tried_in(line)] == ["vllm 0.9.0"]
+
+
+def test_a_laptop_with_two_makers_gpus_is_nvidias() -> None:
+    assert [*Surroundings().told("Laptop with Intel GPU and NVIDIA RTX 4060")] == []
