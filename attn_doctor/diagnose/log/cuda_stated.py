@@ -70,7 +70,8 @@ OF_ANOTHER = "log.nvcc_of_another_cuda"
 
 def in_paths(text: str) -> Iterator[tuple[str, str]]:
     """Facts that paths tell: a build's nvcc, the CUDA and Python that torch compiles extensions for, the index that
-    torch was installed from, the library that bitsandbytes chose and how old it is.
+    torch was installed from, the library that bitsandbytes chose and how old it is; and the build of torch that its
+    writer says is there.
     """
     if "/whl/" in text and (index := _TORCH_FROM.search(text)) and not _ADVICE.search(text):
         yield "torch.cuda", f"{index['major']}.{index['minor']}"
@@ -101,6 +102,7 @@ def torch_said(text: str) -> str | None:
 
 
 def _is_denied_or_asked(text: str, found: re.Match[str]) -> bool:
+    """The denial stands before what was found or, as in `I have torch without cu128`, within it."""
     end = _SENTENCE_END.search(text, found.end())
     return is_denied(text, found.start()) or is_denied(found[0], len(found[0])) or (end is not None and end[0] == "?")
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from attn_doctor.diagnose.log.hearsay import is_denied
 from attn_doctor.diagnose.log.subjects import every_named
@@ -120,7 +119,7 @@ def tried_in(text: str) -> Iterator[str]:
     begin = 0
     for end in [*(found.end() for found in _SENTENCE_ENDS.finditer(text)), len(text)]:
         sentence, begin = text[begin:end], end
-        if not any(map(partial(_is_claimed, sentence), _CLAIMED.finditer(sentence))) or _NOT_DONE.search(sentence):
+        if not any(_is_claimed(sentence, one) for one in _CLAIMED.finditer(sentence)) or _NOT_DONE.search(sentence):
             continue
         if _HELPED.search(sentence) and not _IN_VAIN.search(sentence):
             continue
