@@ -153,11 +153,11 @@ class Clues:
         if question and (answer := _ANSWERED_CUDA.match(text)):
             self._tell("torch.cuda", answer["version"], line.number)
         self._installed.see(text, line.number)
+        text = text[:2000]
         if text in self._seen or not _WORTH.search(text):
             return
         if len(self._seen) < _MOST_SEEN:
             self._seen.add(text)
-        text = text[:2000]
         for found in gpu_words.CAPABILITY.finditer(text):
             if not gpu_words.is_asked(text, found):
                 self._tell("gpu.0.compute_capability", gpu_words.dotted(found), line.number)

@@ -167,7 +167,7 @@ def subject_of(unit: Unit, built_at_use: str | None = None, engine: str | None =
             return distribution_of(name)
     frames = [path for path, _ in unit.frames]
     for path in (*reversed(frames), message):
-        setup = _SETUP.search(path)
+        setup = _SETUP.search(path) if "setup.py" in path else None
         if setup and (of_uv := _OF_UV.search(path)):
             return distribution_of(of_uv["package"].replace("-", "_"))
         if setup and not _NAMELESS.match(setup["folder"]):
