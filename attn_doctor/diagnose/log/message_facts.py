@@ -17,6 +17,7 @@ from attn_doctor.diagnose.log.refusals import divides_by, refuser
 from attn_doctor.diagnose.log.releases_listed import beside_those_listed
 from attn_doctor.diagnose.log.shapes import heads_laid_out, is_keys_twice, is_longer_again, is_part_again
 from attn_doctor.diagnose.log.subjects import compiled_in_checkout, subject_of
+from attn_doctor.diagnose.log.torch_not_found import torch_not_found
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.diagnose.log.went_on import went_on
 from attn_doctor.model.facts import Absent, Fact, FactName, FactSet, Known, Origin, Value
@@ -24,7 +25,6 @@ from attn_doctor.probe.packages.known_packages import PACKAGES, distribution_of
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.flash_since import flash_since
 from attn_doctor.recipes.data.new_names import new_name
-from attn_doctor.recipes.data.torch_pythons import pythons
 from attn_doctor.recipes.data.torch_symbols import has_symbol
 
 _SDPA = when_used(
@@ -46,16 +46,6 @@ _LIBRARY = when_used(
 _CXX_FILE = when_used(r"\(?(?P<path>[\w./\\:~+-]{2,300}\.(?:h|hpp|cuh|cu|cpp|cc)):\d+\)?")
 _NUMBER = r"[ :=]{1,3}(?P<value>\d{1,4})\b"
 _CUDA = r"CUDA (?:[Vv]ersion )?(?:>= ?)?(?P<value>\d{1,2}\.\d{1,2})"
-_ASKED_TORCH = when_used(
-    r"(?:satisfies the requirement|No matching distributions? found for) torch[=>]=(?P<release>\d\.\d{1,2}(?:\.\d)?)"
-    r"(?:(?:\+\w{3,9})? \(from versions: none\)"  # no release at all for this Python
-    r"|\+(?P<build>\w{3,9}) \(from versions: [^)\n]{0,3000}?\+(?P=build)\b"  # its index was asked, and has others
-    r"|\+cu\w{2,5} \(from versions: [^)\n]{0,200}?\+cpu, \d[\d.]{2,9}\+cu\d"  # a page with all builds was asked
-    r"|\+\w{3,9} \(from versions: (?P<oldest>\d\.\d{1,2})\.\d(?=[,)])(?![^\n]*\+)"  # a registry: the oldest first
-    # Not where an index with builds of other releases was asked; 2.2.2 is the last for a Mac with Intel.
-    r"|(?![.,\da-z+])(?![^\n]*(?:\+(?:cu\d|cpu|rocm)|\b2\.2\.2\))))"
-    r"|\btorch==(?P<of_uv>\d\.\d{1,2}\.\d)(?:\+\w{3,9})? has no wheels with a matching Python"
-)
 _IMPORTER = when_used(r"Failed to import (?P<value>[\w.]{2,80}) because")
 _FROM_THE_TOP = when_used(
     r"Failed to import transformers\.(?!models\b)[^\n]{1,400}\s+cannot import name \S+ from \W?transformers\b(?!\.)"
@@ -212,11 +202,6 @@ def _asking(unit: Unit) -> str | None:
     return package if "models" in parts or package != "transformers" else None
 
 
-def _number(release: str) -> tuple[int, ...]:
-    """2.10.0 is (2, 10)."""
-    return tuple(map(int, release.split(".")[:2]))
-
-
 def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str | None = None) -> Iterator[Fact]:
     """The `log.*` facts of one unit."""
     text = unit.text
@@ -251,14 +236,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         if made:
             named.add(attribute)
             yield made
-    asked = _ASKED_TORCH.search(message)
-    release = (asked["release"] or asked["of_uv"]) if asked else ""
-    release += ".0" * (release.count(".") == 1)  # torch>=2.10
-    if asked and asked["oldest"] and _number(asked["oldest"]) <= _number(release):
-        release = ""  # the registry has older ones for this Python
-    if release and (has := pythons(release)):
-        yield _log_fact("torch_asked", release, log, unit.message_line)
-        yield _log_fact("pythons_of_torch", " to ".join(has), log, unit.message_line)
+    for attribute, told in torch_not_found(message):
+        yield _log_fact(attribute, told, log, unit.message_line)
     if went_on(unit):
         yield _log_fact("went_on", True, log, unit.message_line)
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))
