@@ -1,7 +1,7 @@
 """Which CUDA builds a release of torch was published as, whatever GPUs they are for.
 
-Data in recipes/torch/releases.toml: the builds of each release with the GPUs that they hold code for, and `further` ones
-of which that is not told. Nothing is guessed of a release that is not in it.
+Data in recipes/torch/releases.toml: the builds of each release with the GPUs that they hold code for, and `further`
+ones of which that is not told. Nothing is guessed of a release that is not in it.
 """
 
 from __future__ import annotations
