@@ -506,6 +506,7 @@ TERMS: tuple[Term, ...] = (
         ("log.refusal", _T, "the words of a refusal that tell its kind: yet, only supports, key"),
         ("log.divides_by", _T, "what divides a size that a message says does not divide: 14310 is divided by 2, 3, 5"),
         ("log.own_code", _B, "the innermost file that is no package's is the person's own: its code can be edited"),
+        ("log.raised_in", _T, "the person's own file and line that raised: train/losses.py, line 12"),
         ("log.in_vae", _B, "it failed where an image autoencoder (VAE) codes or decodes"),
         ("log.attention_since", _V, "the transformers release from which a refused model class has FlashAttention"),
         ("log.phase", _T, "training or generation, where frames tell in which of them it failed"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from attn_doctor.diagnose.log.owners import owner
 from attn_doctor.quick_patterns import when_used
@@ -87,6 +87,17 @@ def raised_by(paths: Iterable[str]) -> str | None:
             continue
         program = program_told(path.replace("\\", "/"))
         return program.name if program else SCRIPT
+    return None
+
+
+def raised_in(frames: Sequence[tuple[str, int]]) -> str | None:
+    """File and line of the frame that raised, where that file is nobody's but the person's: losses.py, line 12. The
+    frames are the outermost first.
+    """
+    for path, number in reversed(frames):
+        if not PASSES_ON.search(path):
+            own = raised_by([path]) == SCRIPT and not path.startswith("<")
+            return f"{'/'.join(path.replace(chr(92), '/').split('/')[-2:])}, line {number}" if own else None
     return None
 
 

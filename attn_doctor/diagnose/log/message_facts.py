@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from attn_doctor.diagnose.log.advice import advice_in
-from attn_doctor.diagnose.log.calls import PASSES_ON, is_own_code, phase_in
+from attn_doctor.diagnose.log.calls import PASSES_ON, is_own_code, phase_in, raised_in
 from attn_doctor.diagnose.log.engines import ENGINE, is_its
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
@@ -277,6 +277,8 @@ def _of_calls(unit: Unit, log: str) -> Iterator[Fact]:
     """Whose code failed, while it did what."""
     if is_own_code(path for path, _ in unit.frames):
         yield _log_fact("own_code", True, log, unit.first)
+    if own := raised_in(unit.frames):
+        yield _log_fact("raised_in", own, log, unit.first)
     if phase := phase_in(unit.text):
         yield _log_fact("phase", phase, log, unit.first)
     if _VAE.search(unit.text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attn_doctor.diagnose.log.calls import is_own_code, may_have_raised, phase_in, raised_by
+from attn_doctor.diagnose.log.calls import is_own_code, may_have_raised, phase_in, raised_by, raised_in
 from attn_doctor.diagnose.log.shapes import heads_laid_out, is_longer_again
 
 TORCH = "/e/lib/python3.11/site-packages/torch/nn/modules/linear.py"
@@ -98,3 +98,14 @@ def test_a_pattern_names_who_may_have_raised() -> None:
     assert not may_have_raised(["package"], [MODEL, OWN])
     assert may_have_raised(["script"], [MODEL, OWN])
     assert may_have_raised(["transformers"], [])
+
+
+def test_own_code_that_raises_is_named_by_file_and_line() -> None:
+    trainer = ("/e/lib/python3.10/site-packages/transformers/trainer.py", 2268)
+    assert raised_in([trainer, ("/home/u/proj/losses.py", 12)]) == "proj/losses.py, line 12"
+    assert raised_in([trainer, ("C:\\u\\proj\\losses.py", 12)]) == "proj/losses.py, line 12"
+    passed_on = ("/e/lib/python3.10/site-packages/torch/nn/modules/module.py", 1553)
+    assert raised_in([("/home/u/proj/losses.py", 12), passed_on]) == "proj/losses.py, line 12"
+    assert raised_in([("/home/u/proj/train.py", 3), trainer]) is None
+    assert raised_in([trainer, ("<string>", 1)]) is None
+    assert raised_in([]) is None
