@@ -75,6 +75,9 @@ _OF_LEARNING = (
     r"|(?:site|dist)-packages/(?:nemo|monai|verl|trl|swift|optimum|nanotron|esm|chronos|kokoro|outlines|quanto|mlx\w*"
     r"|espnet\w*|fairseq|timm|evaluate|supervision|colossalai|openrlhf|torchgeo)/"
     r"|fooocus|framepack|invoke-?ai|so-?vits|wan2gp|\ba1111\b|\bsd\.next|swarmui|facefusion|insightface|musetalk"
+    r"|\bworld[_ ]?size|(?:tensor|pipeline|expert|context|sequence|data)[ _-](?:model[ _-])?parallel|micro[ _-]?batch"
+    r"|global[ _-](?:train[ _-])?batch|\binput_ids|attention_mask|hidden_states?\b|state_?dict|\blogits|num_(?:kv_)?heads"
+    r"|lr_scheduler|grad_?norm|\.(?:pth|ckpt|gguf|safetensors)\b|\binfer_tp\b|\brollout\b[^\n]{0,20}(?:world|worker|engine)"
     r"|checkpoint(?!s? (?:record|complete|start))"  # those of databases are followed by these
 )
 #: And what all of these have that compute on a GPU, or are of Python.
