@@ -35,9 +35,9 @@ _GLUED = when_used(
 )
 _SIGNS = ("Error: ", "Exception: ", "Traceback (most recent")
 _JSON_END = when_used(r"\"\s*[}\]]+\s*,?\s*$")
+#: `C:\Users\ann\new\x.cu`, also as repr() writes it: no line ends there.
+_FOLDER_ON_A_DRIVE = when_used(r"\b[A-Za-z]:(?:\\{1,2}[\w.() -]{1,60}){0,8}\\{1,2}n\w")
 #: docker's json-file: each line of the program is a record, with its line end.
-#: `C:\Users\ann\new\x.cu`: no line ends there.
-_FOLDER_ON_A_DRIVE = when_used(r"\b[A-Za-z]:(?:\\[\w.() -]{1,60}){0,8}\\n\w")
 _ONE_LINE_OF_JSON = when_used(r'\{"(?:[^"\\]|\\[^n]|"(?!(?:stream|time|attrs)"))*\\n",')
 #: A traceback whose line ends became blanks where it was pasted: its parts get lines of their own.
 _FLAT = 'most recent call last): File "'
