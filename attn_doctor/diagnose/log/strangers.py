@@ -65,6 +65,11 @@ _OF_THE_STACK = (
     r"|no available kernel\. aborting|cpp_extension|\bflatparameter|n3c10|c10::"
     r"|driver on your system|cuda_home|bfloat16|float16|\bbf16|\bfp16"
 )
+#: Packages of such programs, by whose files or imports their logs are known.
+_LEARN = (
+    r"nemo|monai|verl|trl|swift|optimum|nanotron|esm|chronos|kokoro|outlines|quanto|mlx\w*|espnet\w*"
+    r"|fairseq|timm|evaluate|supervision|colossalai|openrlhf|torchgeo"
+)
 #: What programs say besides that train models, run them or serve them.
 _OF_LEARNING = (
     r"torch|cuda|\bgpu|rocm|amdgpu|transformers|lightning|gradio|dataset|data_?loader|collate|finetun|fine-tun"
@@ -72,12 +77,11 @@ _OF_LEARNING = (
     r"|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size"
     r"|learning_rate|pretrain|embedding|safetensors|auto_?tokenizer|tokenizer_config|tokenizer\.(?:json|model)"
     r"|compressed[_-]tensors|speechbrain|pyannote|ultralytics|\byolo|open_clip|lmdeploy|sglang|stable[-_ ]diffusion"
-    r"|(?:site|dist)-packages/(?:nemo|monai|verl|trl|swift|optimum|nanotron|esm|chronos|kokoro|outlines|quanto|mlx\w*"
-    r"|espnet\w*|fairseq|timm|evaluate|supervision|colossalai|openrlhf|torchgeo)/"
+    rf"|(?:site|dist)-packages/(?:{_LEARN})/|\b(?:from|named|module|import) '?(?:{_LEARN})\b"
     r"|fooocus|framepack|invoke-?ai|so-?vits|wan2gp|\ba1111\b|\bsd\.next|swarmui|facefusion|insightface|musetalk"
     r"|\bworld[_ ]?size|(?:tensor|pipeline|expert|context|sequence|data)[ _-](?:model[ _-])?parallel|micro[ _-]?batch"
-    r"|global[ _-](?:train[ _-])?batch|\binput_ids|attention_mask|hidden_states?\b|state_?dict|\blogits|num_(?:kv_)?heads"
-    r"|lr_scheduler|grad_?norm|\.(?:pth|ckpt|gguf|safetensors)\b|\binfer_tp\b|\brollout\b[^\n]{0,20}(?:world|worker|engine)"
+    r"|global[ _-](?:train[ _-])?batch|\binput_ids|attention_mask|hidden_states?\b|state_?dict|\blogits"
+    r"|num_(?:kv_)?heads|lr_scheduler|grad_?norm|\.(?:pth|ckpt|gguf|safetensors)\b|\binfer_tp\b|\brollout\b[^\n]{0,20}(?:world|work|engine)"
     r"|checkpoint(?!s? (?:record|complete|start))"  # those of databases are followed by these
 )
 #: And what all of these have that compute on a GPU, or are of Python.
