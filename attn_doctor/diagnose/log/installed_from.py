@@ -9,7 +9,7 @@ from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_patterns import when_used
 
 #: What an installer was told to install, where it is a repository.
-_FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
+_FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w(?:/?#subdirectory=[\w./-]{1,80}\w)?)")
 #: pip's words for a folder; a file that it takes from one is a wheel or an archive.
 _FOLDER = when_used(
     r"^\s*(?:Processing |Obtaining file://(?:/(?=[A-Za-z]:))?)(?P<folder>(?:[A-Za-z]:|~|\.{1,2})?[/\\][^\n:|#]{1,200}?)"

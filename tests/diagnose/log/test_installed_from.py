@@ -24,6 +24,14 @@ ERROR: Could not build wheels for {name}, which is required to install pyproject
         (r"Processing c:\users\me\repositories\rows", [("log.source_folder", r"c:\users\me\repositories\rows")]),
         ("Obtaining file:///home/me/rows", [("log.source_folder", "/home/me/rows")]),
         ("Processing /tmp/rows-1.0-py3-none-any.whl", []),
+        (
+            "pip install git+https://github.com/me/rows/#subdirectory=bindings/torch",
+            [("log.fetched_from", "git+https://github.com/me/rows/#subdirectory=bindings/torch")],
+        ),
+        (
+            "Collecting git+https://github.com/me/rows.git@v1#egg=rows",
+            [("log.fetched_from", "git+https://github.com/me/rows.git@v1")],
+        ),
         ("Processing dependencies for rows==1.0", []),
         ("Obtaining file:///C:/Users/me/rows", [("log.source_folder", "C:/Users/me/rows")]),
         ("Obtaining file:///w/rows#egg=rows", [("log.source_folder", "/w/rows")]),

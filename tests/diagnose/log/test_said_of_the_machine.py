@@ -141,6 +141,20 @@ def test_what_started_the_container(line: str, facts: tuple[str | None, str | No
 
 
 @pytest.mark.parametrize(
+    ("line", "podman"),
+    [
+        ("podman run --rm -it --gpus all image", True),
+        ("I use Podman 5 in WSL", True),
+        ("started with docker or podman", False),
+        ("podman, docker: both work", False),
+        ("docker run -it image", False),
+    ],
+)
+def test_podman_is_told(line: str, podman: bool) -> None:
+    assert (_told(line).get("log.podman") is not None) == podman
+
+
+@pytest.mark.parametrize(
     ("text", "name", "value"),
     [
         ("macbook m1", "node.system", "macOS"),
