@@ -588,6 +588,7 @@ TERMS: tuple[Term, ...] = (
         ("log.wheel_platform", _T, "the platform in that wheel's name"),
         ("log.image", _T, "NVIDIA, where the log was written in one of NVIDIA's containers with torch"),
         ("log.compose", _T, "docker compose, where the log or who wrote it names it"),
+        ("log.gpus_handed", _T, "Docker or Apptainer, where the command that starts the container asks for its GPUs"),
         ("log.podman", _T, "podman, where the log or who wrote it names it as what runs the container"),
         ("log.container", _T, "Docker or Apptainer, where the log was written in an image, or while one was built"),
         ("log.image_build", _T, "image build, where the log is of an image that is built, without a GPU; or started"),

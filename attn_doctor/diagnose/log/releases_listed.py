@@ -49,6 +49,8 @@ def beside_those_listed(message: str) -> Iterator[tuple[str, str]]:
 
 def _instead(asked: Version, listed: list[Version]) -> Version | None:
     """A release that was published again under this number, else the nearest of its minor release among others."""
+    if asked.local:  # a build of its own index
+        return None
     posts = [one for one in listed if one.base_version == asked.base_version and one > asked]
     if posts:
         return posts[-1]

@@ -53,6 +53,7 @@ def test_nothing_is_told_of_others(message: str) -> None:
         ("moon==1.2.9", "1.2.1, 1.2.5, 1.3.0", "1.2.5"),
         ("moon==1.4.0", "1.2.1, 1.5.0", None),  # of another minor release none is near
         ("moon>=1.2.0", "1.1.0, 1.2.0.post1", None),
+        ("moon==1.2.3+torch250cu124", "1.2.1, 1.2.3, 1.3.0", None),
     ],
 )
 def test_a_release_that_goes_in_its_place(asked: str, listed: str, instead: str | None) -> None:
