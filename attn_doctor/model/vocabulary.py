@@ -575,6 +575,8 @@ TERMS: tuple[Term, ...] = (
         ("log.pinning_package", _T, "the package that an installer says is made for another torch"),
         ("log.pinned_by_several", _B, "several packages are made for one torch, which is not the one that is there"),
         ("log.vendors_torch_gone", _T, "a vendor's own build of torch, of an image, that an installer took away"),
+        ("log.torch_gone", _V, "the release of a torch of its own index that an installer took away"),
+        ("log.torch_gone_build", _T, "its build behind +: cu130"),
         ("log.wheel_not_found", _T, "what says that there is no ready wheel for this environment"),
         ("log.without_pip", _T, "the Python that was called, where it has no pip"),
         ("log.torch_wanted", _V, "the torch that it is made for"),

@@ -45,7 +45,11 @@ ERROR: Could not build wheels for {name}, which is required to install pyproject
             "  Successfully uninstalled torch-2.8.0a0+5228986c39.nv25.6",
             [("log.vendors_torch_gone", "2.8.0a0+5228986c39.nv25.6")],
         ),
-        ("      Successfully uninstalled torch-2.6.0+cu124", []),
+        (
+            "      Successfully uninstalled torch-2.6.0+cu124",
+            [("log.torch_gone", "2.6.0"), ("log.torch_gone_build", "cu124")],
+        ),
+        ("      Successfully uninstalled torch-2.6.0", []),
         ("/w/.venv/bin/python: No module named pip", [("log.without_pip", "python")]),
         ("ModuleNotFoundError: No module named pip_audit", []),
         (
