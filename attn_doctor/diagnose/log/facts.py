@@ -63,7 +63,7 @@ _PINS = when_used(r"(?P<package>[\w.-]{2,60}) \S{1,40} requires torch==(?P<torch
 _SHOWN = when_used(r"(?P<key>Name|Version): (?P<value>[\w.+-]{2,60})$")
 _SHOWN_WORTH = frozenset({"torch", "triton", "transformers", "vllm", *ATTENTION.values()})
 #: What somebody asked an interpreter, and its answer on the line below.
-_ASKED_OF_TORCH = when_used(r"(?:>>> ?|\bprint ?\()torch\.__version__(?:\)?\s*$|[,)][^\n]{0,160}['\"]\s*$)")
+_ASKED_OF_TORCH = when_used(r"(?:>>> ?|\bprint ?\()torch\.__version__(?:\)?\s*$|[,)][^\n]{0,160}['\")]\s*$)")
 _ASKED_OF_ITS_CUDA = when_used(r"(?:>>> ?|\bprint ?\()torch\.version\.cuda\)?['\"]?\s*$")
 _ANSWERED_CUDA = when_used(r"\s{0,12}['\"]?(?P<version>(?:9|1[0-3])\.\d)['\"]?\s*$")
 _ANSWERED = when_used(rf"\s{{0,12}}['\"]?(?P<version>{VERSION})['\"]?(?: (?:True|False|None|\d[\w.]{{0,12}}))*\s*$")

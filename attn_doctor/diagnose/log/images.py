@@ -46,6 +46,12 @@ _STARTS = when_used(
     r"\s*(?:[$#>] ?|\S{1,80}[$#] )?(?:sudo )?(?:docker|podman|nerdctl)(?:[- ]compose)? (?:run|exec|start|up)\b"
 )
 _COMPOSE = when_used(r"\b[Dd]ocker[- ][Cc]ompose\b|\bcompose\.ya?ml\b")
+_HANDS_GPUS = when_used(
+    r"\b(?:apptainer|singularity) (?:exec|run|shell|instance start)\b.{0,300}? --(?:nv|nvccli|rocm)\b"
+    r"|\b(?:docker|podman|nerdctl) (?:run|create)\b.{0,400}?"
+    r" --(?:gpus|runtime[= ]nvidia|device[= ]nvidia\.com/gpu)(?=[ =]|$)"
+)
+_PODMAN = when_used(r"\b[Pp]odman\b(?! ?(?:or|and|/|,) ?[Dd]ocker)(?<!ocker/[Pp]odman)(?<!ocker or [Pp]odman)")
 #: Of these one stands in every line that it finds.
 SIGNS = (
     *("ocker", "podman", "nerdctl", "ingularity", "pptainer", ".sif", "RUN ", "FROM ", "Step ", "=> ", "] "),
@@ -74,6 +80,16 @@ def build_in(text: str) -> str | None:
     if _STARTS.match(text, 0, 600):
         return "started"
     return "image build" if _BUILDS.search(text, 0, 600) else None
+
+
+def hands_gpus(text: str) -> bool:
+    """True where a command that starts a container asks for its GPUs."""
+    return _HANDS_GPUS.search(text, 0, 1000) is not None
+
+
+def names_podman(text: str) -> bool:
+    """True where a line calls podman, which hands GPUs over by their CDI names."""
+    return _PODMAN.search(text, 0, 600) is not None
 
 
 def names_compose(text: str) -> bool:

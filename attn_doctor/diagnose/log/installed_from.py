@@ -9,7 +9,7 @@ from attn_doctor.model.package_versions import canonical_name
 from attn_doctor.quick_patterns import when_used
 
 #: What an installer was told to install, where it is a repository.
-_FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w)")
+_FETCHED = when_used(r"(?<![\w/])(?P<address>git\+https://[\w./@+-]{8,200}\w(?:/?#subdirectory=[\w./-]{1,80}\w)?)")
 #: pip's words for a folder; a file that it takes from one is a wheel or an archive.
 _FOLDER = when_used(
     r"^\s*(?:Processing |Obtaining file://(?:/(?=[A-Za-z]:))?)(?P<folder>(?:[A-Za-z]:|~|\.{1,2})?[/\\][^\n:|#]{1,200}?)"
@@ -30,6 +30,8 @@ _VENDORS_TORCH_GONE = when_used(
     r"(?:Successfully uninstalled torch-|Uninstalling torch-)"
     r"(?P<version>\d[\w.]{2,20}\+[\w.]{0,20}(?:nv|git|lw)[\w.]{0,20}?)(?=[:\s]|$)"
 )
+#: A build of torch's own index that pip has taken away.
+_TORCH_GONE = when_used(r"Successfully uninstalled torch-(?P<version>\d\.\d{1,2}\.\d)\+(?P<build>cu\d{3})\s*$")
 _NO_PIP = when_used(r"\bpython[\d.]{0,5}(?:\.exe)?: No module named pip\s*$")
 
 
@@ -43,6 +45,9 @@ def installed_from(text: str) -> Iterator[tuple[str, str]]:
         yield FOLDER, folder.replace("\\", "/") if "%" in found["folder"] else folder
     if "ninstall" in text and (gone := _VENDORS_TORCH_GONE.search(text)):
         yield "log.vendors_torch_gone", gone["version"]
+    if "uninstalled torch-" in text and (gone := _TORCH_GONE.search(text)):
+        yield "log.torch_gone", gone["version"]
+        yield "log.torch_gone_build", gone["build"]
     if "recompiled wheel not found" in text:
         yield "log.wheel_not_found", "setup.py"
     if "No module named pip" in text and _NO_PIP.search(text):

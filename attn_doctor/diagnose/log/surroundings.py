@@ -47,7 +47,8 @@ _JETSON = when_used(
 #: GPUs that are soldered beside an arm64 processor of NVIDIA.
 _BESIDE_ARM = when_used(
     r"\bGB10\b|\bG[HB][23]00\b|\bDGX [Ss]park\b|\bGrace[- ](?:Hopper|Blackwell)\b"
-    r"|\bPlatform: linux-aarch64\b|\bRaspberry Pi\b|(?:^|, ?)aarch64(?=,|\.?$)"  # conda, of what it looks for
+    r"|\bPlatform: linux-aarch64\b|\bRaspberry Pi\b"
+    r"|(?:^|, ?|\b(?:LTS|Ubuntu \d\d\.\d\d(?:\.\d)?|Debian \d\d) )aarch64(?=,|\.?$)"  # conda, of what it looks for
 )
 _MAY_BE_BESIDE_ARM = ("GB10", "GH200", "GB200", "GB300", "DGX Spark", "DGX spark", "aarch64", "Grace", "Raspberry Pi")
 #: Likewise of the two above.
@@ -259,8 +260,12 @@ class Surroundings:
             yield "log.image", "NVIDIA"
         if _any_in(text, images.SIGNS) and (container := images.container_in(text)):
             yield images.CONTAINER, container
+            if "--" in text and images.hands_gpus(text):
+                yield "log.gpus_handed", container
         if build := images.build_in(text):
             yield images.BUILD, build
+        if "odman" in text and images.names_podman(text):
+            yield "log.podman", "podman"
         if "ompose" in text and images.names_compose(text):
             yield "log.compose", "docker compose"
         if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):

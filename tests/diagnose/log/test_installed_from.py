@@ -24,6 +24,14 @@ ERROR: Could not build wheels for {name}, which is required to install pyproject
         (r"Processing c:\users\me\repositories\rows", [("log.source_folder", r"c:\users\me\repositories\rows")]),
         ("Obtaining file:///home/me/rows", [("log.source_folder", "/home/me/rows")]),
         ("Processing /tmp/rows-1.0-py3-none-any.whl", []),
+        (
+            "pip install git+https://github.com/me/rows/#subdirectory=bindings/torch",
+            [("log.fetched_from", "git+https://github.com/me/rows/#subdirectory=bindings/torch")],
+        ),
+        (
+            "Collecting git+https://github.com/me/rows.git@v1#egg=rows",
+            [("log.fetched_from", "git+https://github.com/me/rows.git@v1")],
+        ),
         ("Processing dependencies for rows==1.0", []),
         ("Obtaining file:///C:/Users/me/rows", [("log.source_folder", "C:/Users/me/rows")]),
         ("Obtaining file:///w/rows#egg=rows", [("log.source_folder", "/w/rows")]),
@@ -37,7 +45,11 @@ ERROR: Could not build wheels for {name}, which is required to install pyproject
             "  Successfully uninstalled torch-2.8.0a0+5228986c39.nv25.6",
             [("log.vendors_torch_gone", "2.8.0a0+5228986c39.nv25.6")],
         ),
-        ("      Successfully uninstalled torch-2.6.0+cu124", []),
+        (
+            "      Successfully uninstalled torch-2.6.0+cu124",
+            [("log.torch_gone", "2.6.0"), ("log.torch_gone_build", "cu124")],
+        ),
+        ("      Successfully uninstalled torch-2.6.0", []),
         ("/w/.venv/bin/python: No module named pip", [("log.without_pip", "python")]),
         ("ModuleNotFoundError: No module named pip_audit", []),
         (

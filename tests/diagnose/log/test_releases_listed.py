@@ -44,6 +44,24 @@ def test_nothing_is_told_of_others(message: str) -> None:
     assert dict(beside_those_listed(message)) == {}
 
 
+@pytest.mark.parametrize(
+    ("asked", "listed", "instead"),
+    [
+        ("moon-conv==1.2.0", "1.1.1, 1.2.0.post1, 1.2.0.post2, 1.2.1", "1.2.0.post2"),  # published anew
+        ("moon==1.2.0", "1.2.0.post1, 1.3.0", "1.2.0.post1"),  # no older Python is asked for
+        ("moon==1.2.3", "1.2.1, 1.2.5, 1.3.0", "1.2.5"),
+        ("moon==1.2.9", "1.2.1, 1.2.5, 1.3.0", "1.2.5"),
+        ("moon==1.4.0", "1.2.1, 1.5.0", None),  # of another minor release none is near
+        ("moon>=1.2.0", "1.1.0, 1.2.0.post1", None),
+        ("moon==1.2.3+torch250cu124", "1.2.1, 1.2.3, 1.3.0", None),
+    ],
+)
+def test_a_release_that_goes_in_its_place(asked: str, listed: str, instead: str | None) -> None:
+    told = dict(beside_those_listed(SAID.format(asked=asked, listed=listed)))
+
+    assert told.get("release_instead") == instead
+
+
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=8), st.integers(1, 99))
 def test_what_is_told_is_outside_of_the_list(minors: list[int], asked: int) -> None:
     listed = ", ".join(f"1.{one}" for one in minors)

@@ -141,6 +141,35 @@ def test_what_started_the_container(line: str, facts: tuple[str | None, str | No
 
 
 @pytest.mark.parametrize(
+    ("line", "handed"),
+    [
+        ("singularity exec --nv img.sif python train.py", "Apptainer"),
+        ("docker run -it --rm --gpus all image", "Docker"),
+        ("docker run --runtime nvidia image", "Docker"),
+        ("podman run --device nvidia.com/gpu=all image", "Docker"),
+        ("docker run -it image --gpus-of-moon", None),
+        ("apptainer run img.sif", None),
+    ],
+)
+def test_gpus_are_handed_to_a_container(line: str, handed: str | None) -> None:
+    assert _told(line).get("log.gpus_handed") == handed
+
+
+@pytest.mark.parametrize(
+    ("line", "podman"),
+    [
+        ("podman run --rm -it --gpus all image", True),
+        ("I use Podman 5 in WSL", True),
+        ("started with docker or podman", False),
+        ("podman, docker: both work", False),
+        ("docker run -it image", False),
+    ],
+)
+def test_podman_is_told(line: str, podman: bool) -> None:
+    assert (_told(line).get("log.podman") is not None) == podman
+
+
+@pytest.mark.parametrize(
     ("text", "name", "value"),
     [
         ("macbook m1", "node.system", "macOS"),
