@@ -108,6 +108,7 @@ class Known:
             return None
         if self._unless_nearby and around.holds(self._unless_nearby):
             return None
+        found = _of_the_message(unit, found)
         row = text.count("\n", 0, found.start())
         line = unit.lines[min(row, len(unit.lines) - 1)]
         return Match(
@@ -132,6 +133,15 @@ class Known:
             for line in filter(None, map(str.strip, groups["reason"].splitlines())):
                 found[whose + line[:_LONGEST_REASON]] = None
         return tuple(found)[:_MOST_REASONS]
+
+
+def _of_the_message(unit: Unit, found: re.Match[str]) -> re.Match[str]:
+    """What was found in a line of code that raises, as the message below it says it, with its values."""
+    text = found.string
+    if not 0 < unit.message_at < len(unit.lines) or text != unit.text:
+        return found
+    at = sum(len(line) + 1 for line in text.split("\n")[: unit.message_at])
+    return (found.re.search(text, at) or found) if found.start() < at else found
 
 
 class Patterns:
