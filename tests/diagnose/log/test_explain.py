@@ -416,3 +416,21 @@ def test_what_a_line_of_code_and_the_message_say_is_quoted_as_the_message() -> N
     RuntimeError: there is no moon here"""
     (finding,) = said(text, recipe).findings
     assert "RuntimeError: there is no moon here" in str(finding)
+
+
+def test_what_a_notebook_shows_around_the_line_that_ran_did_not_happen() -> None:
+    moon = made("no-moon", {"pattern": "there is no moon"})
+    light = made("no-light", {"pattern": "there is no light", "unless": "is_moon_there"})
+    text = """RuntimeError                              Traceback (most recent call last)
+Cell In[5], line 3
+----> 3 look()
+
+File /opt/night/lib/python3.10/site-packages/night/eyes.py:62, in look(self)
+     58 if not is_moon_there():
+     59     raise RuntimeError(
+     60         f"there is no moon"
+     61     )
+---> 62 raise RuntimeError("there is no light")
+
+RuntimeError: there is no light"""
+    assert ids(said(text, moon, light)) == ["no-light"]
