@@ -14,6 +14,9 @@ from attn_doctor.quick_patterns import when_used
 
 #: Colours and other terminal commands, frequent in logs made by tee.
 ANSI = when_used(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78cDEHM]")
+#: What is left of them where a page or a chat dropped the escape itself; only beside a sign that ends a colour.
+_BARE_COLOUR = when_used(r"(?<![\x1b])(?<!\\u001b)(?<!\\x1b)(?<!\\033)\[(?:\d{1,3};){0,4}\d{1,3}m")
+_ENDS_A_COLOUR = ("[0m", "[0;0m", "[39m", "[39;00m")
 
 #: Full-width punctuation of East Asian reports, curly quotes of word processors, special blanks.
 WIDE = str.maketrans(
@@ -166,6 +169,8 @@ def clean(number: int, text: str) -> Line:
         text = text.replace("\\'", "'")
     if ".init() " in text:  # markdown takes __ for bold
         text = text.replace(".init() got ", ".__init__() got ").replace(".init() missing ", ".__init__() missing ")
+    if "m" in text and any(sign in text for sign in _ENDS_A_COLOUR):
+        text = _BARE_COLOUR.sub("", text)
     if "%|" in text:
         text = _BAR.sub(_told_by_a_bar, text)
     if "it/s" in text or "s/it" in text:

@@ -13,7 +13,7 @@ CONTAINER = "log.container"
 BUILD = "log.image_build"
 _TOLD = when_used(
     r"(?P<Apptainer>\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|[\w-]\.sif\b"
-    r"|/\.singularity\.d/"
+    r"|/\.singularity\.d/|Could not find any nv files on this host"
     r"|^(?:Singularity|Apptainer)> |\b(?:[Ss]ingularity|[Aa]pptainer) (?:container|image)s?\b)"
     r"|(?P<Docker>\b(?:docker|podman|nerdctl) (?:run|exec|build|pull|compose (?:up|run|exec|build|logs))\b"
     r"|\bdocker-compose (?:up|run|exec|build|logs)\b"
@@ -55,7 +55,7 @@ _PODMAN = when_used(r"\b[Pp]odman\b(?! ?(?:or|and|/|,) ?[Dd]ocker)(?<!ocker/[Pp]
 #: Of these one stands in every line that it finds.
 SIGNS = (
     *("ocker", "podman", "nerdctl", "ingularity", "pptainer", ".sif", "RUN ", "FROM ", "Step ", "=> ", "] "),
-    *("nvcr.io", "ghcr.io", "vllm-openai", "lmsysorg", "/pytorch:", "/cuda:"),
+    *("any nv files", "nvcr.io", "ghcr.io", "vllm-openai", "lmsysorg", "/pytorch:", "/cuda:"),
 )
 
 

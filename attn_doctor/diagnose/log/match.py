@@ -17,6 +17,7 @@ from attn_doctor.diagnose.log.strangers import is_about_a_stranger, is_of_a_stra
 from attn_doctor.diagnose.log.unit import Unit
 from attn_doctor.machine import faults
 from attn_doctor.quick_dataclasses import dataclass, replace
+from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.literals import required
 from attn_doctor.recipes.recipe import LogPattern, Recipe
 
@@ -108,6 +109,7 @@ class Known:
             return None
         if self._unless_nearby and around.holds(self._unless_nearby):
             return None
+        found = _of_the_message(unit, found)
         row = text.count("\n", 0, found.start())
         line = unit.lines[min(row, len(unit.lines) - 1)]
         return Match(
@@ -132,6 +134,32 @@ class Known:
             for line in filter(None, map(str.strip, groups["reason"].splitlines())):
                 found[whose + line[:_LONGEST_REASON]] = None
         return tuple(found)[:_MOST_REASONS]
+
+
+def _as_it_ran(unit: Unit) -> str:
+    """Its text without the lines of code that a notebook shows around the one that ran: those did not happen."""
+    text = unit.text
+    if "> " not in text or not unit.message_at:
+        return text
+    lines = text.split("\n")
+    above = lines[: unit.message_at]
+    if not any(_RAN.match(line) for line in above):
+        return text
+    return "\n".join(["" if _BESIDE_IT.match(line) else line for line in above] + lines[unit.message_at :])
+
+
+def _of_the_message(unit: Unit, found: re.Match[str]) -> re.Match[str]:
+    """What was found in a line of code that raises, as the message below it says it, with its values."""
+    text = found.string
+    if not 0 < unit.message_at < len(unit.lines) or text.count("\n") != len(unit.lines) - 1:
+        return found
+    at = sum(len(line) + 1 for line in text.split("\n")[: unit.message_at])
+    return (found.re.search(text, at) or found) if found.start() < at else found
+
+
+#: A notebook's line that ran, and one of those around it.
+_RAN = when_used(r"\s*-{1,4}> ?\d{1,5} ")
+_BESIDE_IT = when_used(r"\s{1,8}\d{1,5} {1,200}(?:(?:if|elif|else|raise|assert)\b|[frbFRB]{0,2}[\"'])")
 
 
 class Patterns:
@@ -166,7 +194,7 @@ class Patterns:
 
     def match(self, unit: Unit, around: Around) -> list[Match]:
         """The first match of each recipe in this unit; behind one that facts may refuse, the next one too."""
-        searched = self._searched(unit.text)
+        searched = self._searched(_as_it_ran(unit))
         if not searched.may_stand:
             return []
         text = _unbroken(unit)

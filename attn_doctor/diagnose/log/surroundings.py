@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log import amd_targets, calls, devices, images, programs, systems
+from attn_doctor.diagnose.log import amd_targets, calls, clusters, devices, images, programs, systems
 from attn_doctor.diagnose.log.hearsay import works_there
 from attn_doctor.quick_patterns import when_used
 from attn_doctor.recipes.data.programs import repository_signs, repository_told
@@ -268,6 +268,8 @@ class Surroundings:
             yield "log.podman", "podman"
         if "ompose" in text and images.names_compose(text):
             yield "log.compose", "docker compose"
+        if _any_in(text, clusters.SIGNS):
+            yield from clusters.told_in(text)
         if ("cpu" in text or "CPU" in text) and _ON_CPU.search(text, 0, 600):
             yield "log.device_wanted", "cpu"
         if _any_in(text, program_signs()) and (program := programs.told(text[:600])):

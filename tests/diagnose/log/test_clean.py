@@ -179,3 +179,15 @@ def test_a_loss_that_is_no_number_is_kept_of_a_bar() -> None:
     assert clean(1, bar).text == "loss=nan"
     assert clean(1, bar + "ValueError: it broke").text == "ValueError: it broke"
     assert clean(1, bar.replace("nan", "0.12")).text == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("[0;31mImportError[0m: there is no moon", "ImportError: there is no moon"),
+        ("[38;5;28;01mfrom[39;00m moon", "from moon"),
+        ("a list of [3m] and [31m]", "a list of [3m] and [31m]"),
+    ],
+)
+def test_colours_whose_escape_was_lost(text: str, left: str) -> None:
+    assert clean(1, text).text == left

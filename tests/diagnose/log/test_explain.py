@@ -406,3 +406,31 @@ def test_a_cause_in_another_log_explains_nothing() -> None:
     logs = [scanner.scan("a", [f"UserWarning: CUDA initialization: {DRIVER}"]), scanner.scan("b", [NO_DEVICE])]
 
     assert ids(explain(logs, FactSet()).diagnosis) == ["no-cuda-device-visible", "driver-too-old"]
+
+
+def test_what_a_line_of_code_and_the_message_say_is_quoted_as_the_message() -> None:
+    recipe = made("no-moon", {"pattern": "there is no (?P<of>\\w+) here", "extracts": {"of": "log.symbol"}})
+    text = """    Traceback (most recent call last):
+      File "/w/night.py", line 4, in look
+        raise RuntimeError("there is no light here, as there is no moon here")
+    RuntimeError: there is no moon here"""
+    (finding,) = said(text, recipe).findings
+    assert "RuntimeError: there is no moon here" in str(finding)
+
+
+def test_what_a_notebook_shows_around_the_line_that_ran_did_not_happen() -> None:
+    moon = made("no-moon", {"pattern": "there is no moon"})
+    light = made("no-light", {"pattern": "there is no light", "unless": "is_moon_there"})
+    text = """RuntimeError                              Traceback (most recent call last)
+Cell In[5], line 3
+----> 3 look()
+
+File /opt/night/lib/python3.10/site-packages/night/eyes.py:62, in look(self)
+     58 if not is_moon_there():
+     59     raise RuntimeError(
+     60         f"there is no moon"
+     61     )
+---> 62 raise RuntimeError("there is no light")
+
+RuntimeError: there is no light"""
+    assert ids(said(text, moon, light)) == ["no-light"]

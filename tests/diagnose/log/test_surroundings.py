@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_doctor.diagnose.log import devices, images, surroundings, systems
+from attn_doctor.diagnose.log import clusters, devices, images, surroundings, systems
 from attn_doctor.recipes.data.programs import programs as every_row
 from attn_doctor.recipes.data.programs import signs
 
@@ -26,6 +26,11 @@ SIGNS = [
     (surroundings._RUNTIME, surroundings._MAY_BE_RUNTIME),
     (devices.NAMED, devices.SIGNS),
     (images._TOLD, images.SIGNS),
+    (clusters._SCHEDULER, clusters.SIGNS),
+    (clusters._MODULES, clusters.SIGNS),
+    (clusters._HOSTED, clusters.SIGNS),
+    (clusters._ASKED, clusters.SIGNS),
+    (clusters._HANDED, clusters.SIGNS),
     *((told_by, signs()) for _, told_by in TOLD),
 ]
 
@@ -245,3 +250,24 @@ def test_the_system_of_a_line_about_a_library(line: str, told: str | None) -> No
 def test_wsl_is_known_as_people_write_it(line: str, there: bool) -> None:
     facts = dict(surroundings.Surroundings().told(line))
     assert ("node.kernel" in facts) is there
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("#SBATCH --gres=gpu:1", {"log.scheduler": "Slurm", "log.gpus_asked": "Slurm"}),
+        ("#SBATCH --mem=32G", {"log.scheduler": "Slurm"}),
+        ("srun: error: gpu-a-012: task 3: Exited with exit code 1", {"log.scheduler": "Slurm"}),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=991.batch.", {"log.scheduler": "Slurm"}),
+        ("kubectl logs vllm-0", {"log.scheduler": "Kubernetes"}),
+        ("apptainer exec --nv moon.sif python t.py", {"log.container": "Apptainer", "log.gpus_handed_in": "Apptainer"}),
+        ("$ module load cuda/12.2", {"log.modules": "modules"}),
+        ("I tried it on Kaggle with a P100", {"log.hosted": "Kaggle"}),
+        ("it works on Kaggle, and not here", {}),
+        ("the module loads its weights, the modal value is 3, and the pods are green", {}),
+    ],
+)
+def test_where_a_log_was_written(line: str, told: dict[str, str]) -> None:
+    known = dict(surroundings.Surroundings().told(line))
+    names = ("log.scheduler", "log.gpus_asked", "log.gpus_handed_in", "log.modules", "log.hosted", "log.container")
+    assert {name: known[name] for name in names if name in known} == told
