@@ -601,7 +601,6 @@ TERMS: tuple[Term, ...] = (
         ("log.scheduler", _T, "Slurm or Kubernetes, where the log was written in a job or pod of it, or asks for one"),
         ("log.modules", _T, "modules, where software is loaded by module load, as on clusters"),
         ("log.gpus_asked", _T, "Slurm, where the job of the log asks for GPUs already"),
-        ("log.gpus_handed_in", _T, "Apptainer, where it is told to hand the GPUs in"),
         ("log.hosted", _T, "Kaggle or Databricks, where the log was written on a machine of theirs"),
         ("log.container", _T, "Docker or Apptainer, where the log was written in an image, or while one was built"),
         ("log.image_build", _T, "image build, where the log is of an image that is built, without a GPU; or started"),

@@ -10,8 +10,8 @@ from attn_doctor.diagnose.log.hearsay import works_there
 from attn_doctor.quick_patterns import when_used
 
 SCHEDULER, MODULES, HOSTED = "log.scheduler", "log.modules", "log.hosted"
-#: The job asks for GPUs already, and Apptainer is told to hand them in.
-ASKED, HANDED = "log.gpus_asked", "log.gpus_handed_in"
+#: The job asks for GPUs already.
+ASKED = "log.gpus_asked"
 _SCHEDULER = when_used(
     r"(?P<Slurm>#SBATCH\b|\bslurmstepd: "
     r"|(?:^|[\s$#>`])(?:srun|sbatch|salloc)(?:: (?:error|job|Job|Terminating)| -| python)"
@@ -33,10 +33,9 @@ _HOSTED = when_used(
 _ASKED = when_used(
     r"--gres[= ]gpu\b|(?:#SBATCH|\bsrun|\bsbatch|\bsalloc)\b[^\n]{0,200}--gpus(?:-per-\w{4,6})?[= ]\S?\w*\d"
 )
-_HANDED = when_used(r"\b(?:singularity|apptainer)\b[^\n]{0,200} --(?:nv|nvccli|rocm)\b")
 #: Of these one stands in every line that they find.
 SIGNS = (
-    *("SBATCH", "slurm", "Slurm", "SLURM", "srun", "sbatch", "salloc", "--gres", " --nv", " --rocm"),
+    *("SBATCH", "slurm", "Slurm", "SLURM", "srun", "sbatch", "salloc", "--gres"),
     *("kubectl", "nvidia.com/gpu", "kubelet", "pod/", "pods/", "FailedScheduling", "k8s", "ubernetes"),
     *("module ", "Lmod", "ml "),
     *("aggle", "atabricks", "local_disk0", "dbutils"),
@@ -53,5 +52,3 @@ def told_in(text: str) -> Iterator[tuple[str, str]]:
         yield HOSTED, str(found.lastgroup)
     if "--g" in text and _ASKED.search(text, 0, 600):
         yield ASKED, "Slurm"
-    if " --" in text and _HANDED.search(text, 0, 600):
-        yield HANDED, "Apptainer"

@@ -30,7 +30,6 @@ SIGNS = [
     (clusters._MODULES, clusters.SIGNS),
     (clusters._HOSTED, clusters.SIGNS),
     (clusters._ASKED, clusters.SIGNS),
-    (clusters._HANDED, clusters.SIGNS),
     *((told_by, signs()) for _, told_by in TOLD),
 ]
 
@@ -260,7 +259,7 @@ def test_wsl_is_known_as_people_write_it(line: str, there: bool) -> None:
         ("srun: error: gpu-a-012: task 3: Exited with exit code 1", {"log.scheduler": "Slurm"}),
         ("slurmstepd: error: Detected 1 oom_kill event in StepId=991.batch.", {"log.scheduler": "Slurm"}),
         ("kubectl logs vllm-0", {"log.scheduler": "Kubernetes"}),
-        ("apptainer exec --nv moon.sif python t.py", {"log.container": "Apptainer", "log.gpus_handed_in": "Apptainer"}),
+        ("apptainer exec --nv moon.sif python t.py", {"log.container": "Apptainer", "log.gpus_handed": "Apptainer"}),
         ("$ module load cuda/12.2", {"log.modules": "modules"}),
         ("I tried it on Kaggle with a P100", {"log.hosted": "Kaggle"}),
         ("it works on Kaggle, and not here", {}),
@@ -269,5 +268,5 @@ def test_wsl_is_known_as_people_write_it(line: str, there: bool) -> None:
 )
 def test_where_a_log_was_written(line: str, told: dict[str, str]) -> None:
     known = dict(surroundings.Surroundings().told(line))
-    names = ("log.scheduler", "log.gpus_asked", "log.gpus_handed_in", "log.modules", "log.hosted", "log.container")
+    names = ("log.scheduler", "log.gpus_asked", "log.gpus_handed", "log.modules", "log.hosted", "log.container")
     assert {name: known[name] for name in names if name in known} == told
