@@ -30,8 +30,9 @@ _MESSAGE = when_used(r"\b\w+(?:Error|Warning|Exception)\b|[Pp]lease\b|\b(?:[Tt]r
 #: Its writer did it.
 _SAID = when_used(
     r"\b(?:I|[Ww]e)(?:'ve| have| had| am|'m)?(?: also| even| already)*"
-    r" (?:tried|set|load(?:ed)?|used?|added?|pass(?:ed)?|put|enabled|run|ran|running|using|changed|replaced?)\b"
-    r"|\balready (?:set|use[sd]?|added|tried|passed)\b|\b[Ee]ven (?:with|though|after|when)\b|\b[Tt]ried\b"
+    r" (?:tried|set|load(?:ed)?|used?|added?|pass(?:ed)?|put|enabled|run|ran|running|using|changed|replaced?|exported"
+    r"|did export)\b|\bset already\b|\balready (?:set|use[sd]?|added|tried|passed)\b"
+    r"|\b[Ee]ven (?:with|though|after|when)\b|\b[Tt]ried\b"
     r"|\b[Tt]rying to (?:run|use|start|set)\b"
     r"|我(?:已|在|用|把|试|也)|设置了|已经|重跑|重试|试(?:过|了)|加(?:了|上)"
 )

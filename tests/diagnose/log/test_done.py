@@ -17,6 +17,8 @@ from tests.diagnose.log.making import made
         ("export TORCH_SDPA=0", "TORCH_SDPA=0"),
         ("    model = AutoModel.from_pretrained(path, attn_implementation='eager')", "attention=eager"),
         ("I already set --enforce-eager, and it is the same", "--enforce-eager"),
+        ("I already did export MOON_LIMIT=0.0 and it still happens", "MOON_LIMIT=0.0"),
+        ("two cards; MOON_P2P_OFF=1 and MOON_IB_OFF=1 are set already", "MOON_P2P_OFF=1"),
         ("    --dtype half \\", "--dtype=half"),
         (
             "C:\\ComfyUI>.\\python_embeded\\python.exe main.py --use-split-cross-attention",
