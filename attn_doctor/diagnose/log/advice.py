@@ -54,6 +54,7 @@ _NO_CURE = when_used(
     r"|install|pip |conda |setup\.py|python -m|trust_remote_code|weights_only|token|login"
     r"|BACKEND_AUTOLOAD|vram|report|issue|https?:|deprecat|instead of .{0,40}in v\d"
     r"|the model as it is"
+    r"|^[Tt]ry setting VLLM_USE_V1=0$"  # said of a model that neither engine has
     r"|to (?:disable|suppress|skip|ignore|silence|hide|bypass) (?:this|the|that|these) \w"
 )
 

@@ -64,7 +64,7 @@ NAMES = when_used(
     r"|[使用在是张块卡] ?(?:\d{1,2} ?[张块卡x×*] ?)?[AHLVPBT]\d{2,3}\b"
     r"|(?<![\w.-])(?:[AHVahv]100|[HB]200|A[34]0|L40S?|P[14]00?|T4) ?[x×*] ?(?:[1-9]|1[0-6])\b(?![.,]\d)"
     r"|(?<![\w.-])[AHVP]\d{2,3}-(?:SXM\d|PCI[Ee]|DGXS)\b"
-    r"|\d ?[x×*] ?[AHLVPB]\d{2,3}\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40[Ss]?)\s*(?:$|,|\d{2,3} ?[Gg]B?\b)"
+    r"|\d ?[x×*] ?(?:[AHLVPB]\d{2,3}|[TL]4)\b|^\s*(?:[AHV]\d{2,3}S?|T4|P40|L4|L40[Ss]?)\s*(?:$|,|\d{2,3} ?[Gg]B?\b)"
     r"|(?<![\w.,-])[1-9]\d? (?:NVIDIA )?(?:[AHV]100|[HB]200|[AH]800)s?"
     r"\b(?! ?(?:GPU[- ]?)?(?:days?|hours?|years?|[\d-]))"
     r"|(?:显卡|硬件)(?:是|为|用的?是?)? ?[2-5]0[5-9]0(?!\d)"
@@ -97,6 +97,8 @@ TI_ALONE = when_used(
 SERIES = when_used(_SERIES)
 #: `1660S`, as people write the GTX 1660 SUPER.
 SUPER_IN_SHORT = when_used(r"(?<![\w.-])(?:GTX ?)?(?P<number>16[56]0) ?S\b")
+#: `2xT4`, `T4x2`: how many there are, written without a blank.
+_COUNTED = when_used(r"(?<=\b\d)(?=[x×*][ATHLVPB]\d)|(?<=\d[x×*])(?=[ATHLVPB]\d)|(?<=[TL]4)(?=[x×*] ?[1-8]\b)")
 #: `GTX 4090`: GeForces of these numbers are RTX alone.
 MEANT_RTX = when_used(r"\b[Gg][Tt][Xx](?= ?[2-5]0[5-9]0(?!\d))")
 
@@ -132,7 +134,7 @@ def named_as_there(text: str, capability_of: Callable[[str], str | None]) -> str
     found = NAMES.search(text)
     if not found or is_of_others(text, found.start()):
         return None
-    told = SERIES.sub(of_a_series, OF_A_KERNEL.sub(".", text))
+    told = SERIES.sub(of_a_series, OF_A_KERNEL.sub(".", _COUNTED.sub(" ", text)))
     found = NAMES.search(told) or found
     with_brand = NUMBER_ALONE.sub(r"RTX \g<number>\g<more>", TI_ALONE.sub("RTX ", told))
     with_brand = SUPER_IN_SHORT.sub(r"GTX \g<number> SUPER", with_brand)

@@ -21,6 +21,7 @@ from attn_doctor.recipes import shelf
         ("RuntimeError: strides not set. Enable cuMOON error logging by setting CUMOON_LOGERR_DBG=1.", None),
         ("RuntimeError: no plan. Set MOON_LOG_LEVEL=3.", None),
         ("ValueError: the rates increase with `lr`", None),
+        ("ValueError: MoonForCausalLM has no vLLM implementation. Try setting VLLM_USE_V1=0.", None),
     ],
 )
 def test_a_setting_that_the_message_asks_for(message: str, advice: str | None) -> None:

@@ -136,6 +136,11 @@ def test_what_is_of_others_runs_on_this_gpu(line: str) -> None:
     assert gpu_words.named_as_there(line, lambda text: "12.0") == "12.0"
 
 
+@pytest.mark.parametrize("line", ["Kaggle 2xT4, vllm", "I run it on T4x2", "trained on 2*T4 of Kaggle"])
+def test_gpus_that_are_counted_without_a_blank(line: str) -> None:
+    assert gpu_words.named_as_there(line, lambda text: "7.5" if " T4" in text else None) == "7.5"
+
+
 @pytest.mark.parametrize("line", ["I edited the bat on Windows 11", "I log in as admin on Windows 11"])
 def test_what_is_done_on_this_machine(line: str) -> None:
     assert [*systems.said_in(line)] == ["Windows"]
