@@ -35,6 +35,8 @@ _XFORMERS_LEFT_OUT = when_used(
 _OF_XFORMERS = when_used(r"(?i)xformers|memory[ _-]?efficient|out ?of ?memory|\ballocat")
 #: Frames of a package that is being built: what its setup warns of first is mostly why it stops.
 _OF_A_BUILD = when_used(r"setup\.py\b|pip-setuptools-caller|[/\\]build_meta\.py")
+#: The frame of what Python calls when it takes an object away.
+_TAKEN_AWAY = when_used(r"(?m), in __del__$")
 _NOT_INSTALLED = when_used(r"No module named |\b(?:is|was) not (?:found|installed)\b")
 
 
@@ -52,7 +54,7 @@ def outranked(rivals: Iterable[Weighed]) -> set[str]:
 def chosen(weighed: list[Weighed]) -> list[Weighed]:
     """Drops matches that another match explains better."""
     weighed = _without_what_was_not_installed(_what_was_survived_noted(_first_of_each(weighed)))
-    weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(weighed))
+    weighed = _warnings_beside_what_is_missing(_ends_behind_what_raised(_ignored_behind_what_raised(weighed)))
     weighed = _notices_before_what_raised(_xformers_left_out(weighed))
     weighed = _without_notices_behind_a_message(weighed)
     by_unit: dict[int, list[Weighed]] = {}
@@ -121,6 +123,16 @@ def _ends_behind_what_raised(weighed: list[Weighed]) -> list[Weighed]:
         else one
         for one in weighed
     ]
+
+
+def _ignored_behind_what_raised(weighed: list[Weighed]) -> list[Weighed]:
+    """The same; Python ignores what is raised while an object is taken away: it is no reason where anything else is
+    raised.
+    """
+    ignored = {id(one.match.unit) for one in weighed if one.failed and _TAKEN_AWAY.search(one.match.unit.text)}
+    if not ignored or not any(one.failed and id(one.match.unit) not in ignored for one in weighed):
+        return weighed
+    return [replace(one, follows=True) if id(one.match.unit) in ignored else one for one in weighed]
 
 
 def _warnings_beside_what_is_missing(weighed: list[Weighed]) -> list[Weighed]:
@@ -265,7 +277,7 @@ def _without_what_was_not_installed(weighed: list[Weighed]) -> list[Weighed]:
 
 
 def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weighed]:
-    """The families of messages that no recipe explains: one per message; families outside the attention stack only if
+    """The families of messages that no recipe explains: one per message; notices outside the attention stack only if
     there is no other.
     """
     best: dict[int, Weighed] = {}
@@ -281,4 +293,7 @@ def _families(kept: Iterable[Weighed], explained: Collection[int]) -> list[Weigh
     ended = all(one.computes_wrongly for one in led) and any(
         one.failed and not one.match.recipe.is_of_a_grammar for one in best.values()
     )
-    return list(best.values()) if only_notices or ended else ours or list(best.values())
+    if only_notices or ended or not ours:
+        return list(best.values())
+    # An exception of which a family knows one thing may be why one of our own follows.
+    return [one for one in best.values() if one in ours or (one.failed and not one.match.recipe.is_of_a_grammar)]

@@ -236,8 +236,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         if made:
             named.add(attribute)
             yield made
-    for attribute, told in torch_not_found(message):
-        yield _log_fact(attribute, told, log, unit.message_line)
+    for attribute, of_torch in torch_not_found(message):
+        yield _log_fact(attribute, of_torch, log, unit.message_line)
     if went_on(unit):
         yield _log_fact("went_on", True, log, unit.message_line)
     dtypes = tuple(dict.fromkeys(_DTYPES[name] for name in _DTYPE.findall(message)))

@@ -243,3 +243,36 @@ def test_a_code_of_windows_leads_the_notice_before_it(code: str) -> None:
 def test_wrong_results_lead_the_notice_of_the_same_sentence() -> None:
     told = _told("It says xformers not available, falling back to SDPA, and then my training loss is nan from step 3.")
     assert told[0].id == "nan-in-attention"
+
+
+_NO_ROOM = (
+    "Traceback (most recent call last):\n"
+    '  File "/e/lib/python3.11/site-packages/vllm/v1/worker/gpu_worker.py", line 180, in init_device\n'
+    "    raise ValueError(\n"
+    "ValueError: Free memory on device (16.01/93.0 GiB) on startup is less than desired GPU memory utilization (0.8)\n"
+)
+
+
+def test_what_is_raised_while_an_object_goes_is_no_reason() -> None:
+    """Python ignores it; what ended the engine stands before it."""
+    text = _NO_ROOM + (
+        "Exception ignored in: <function ExecutorBase.__del__ at 0x7f2cccf636a0>\n"
+        "Traceback (most recent call last):\n"
+        '  File "/e/lib/python3.11/site-packages/vllm/executor/executor_base.py", line 237, in __del__\n'
+        "    self.shutdown()\n"
+        '  File "/e/lib/python3.11/site-packages/vllm/v1/worker/gpu_worker.py", line 675, in shutdown\n'
+        "    self.model_runner.ensure_kv_transfer_shutdown()\n"
+        "AttributeError: 'NoneType' object has no attribute 'ensure_kv_transfer_shutdown'"
+    )
+    assert [one.id for one in _told(text)][0] == "engine-memory-does-not-fit"
+
+
+def test_an_exception_of_one_thing_is_not_hidden_by_a_family_of_the_stack() -> None:
+    """Which family is about the attention stack says nothing of which exception was first."""
+    text = _NO_ROOM + (
+        "Traceback (most recent call last):\n"
+        '  File "/e/lib/python3.11/site-packages/vllm/v1/worker/gpu_worker.py", line 675, in shutdown\n'
+        "    self.model_runner.ensure_kv_transfer_shutdown()\n"
+        "AttributeError: 'NoneType' object has no attribute 'ensure_kv_transfer_shutdown'"
+    )
+    assert "engine-memory-does-not-fit" in [one.id for one in _told(text)]
