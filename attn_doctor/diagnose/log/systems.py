@@ -24,7 +24,8 @@ _SYSTEM = when_used(
     r"|\b(?:[Oo]n|[Uu]sing) (?:my |a )?macOS\b)"
     # bitsandbytes looks in Linux's folders on every system
     r"|(?P<Linux>(?<![\w.:])(?<!WindowsPath\(')(?<!Searching )"
-    r"/(?!usr/bin/(?:clang|cc|c\+\+)(?![\w+-]))(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w"
+    # and Anaconda's installer for Macs takes a folder below /opt
+    r"/(?!usr/bin/(?:clang|cc|c\+\+)(?![\w+-])|opt/(?:ana|mini)conda3/)(?:usr|home|root|opt|mnt|run/media|workspace|content|kaggle)/\.?\w"
     r"(?!\S{0,200}\.dylib)|(?<!\(`)linux[-_](?:x86_64|aarch64|gnu)"
     r"|\bLinux/|x86_64-conda[-_]linux|\bLinux-\d|\bOS: (?:Ubuntu|Debian|Linux)|-tegra\b"
     r"|(?<![\w.])/tmp/(?:tmpxft_|pip-)|\b(?:pytorch/pytorch|nvidia/cuda|runpod/pytorch):\d)"

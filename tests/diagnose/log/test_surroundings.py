@@ -222,6 +222,8 @@ def test_who_chose_the_cpu_wants_it(line: str, wanted: bool) -> None:
     ("line", "told"),
     [
         ("dyld: Library not loaded: /usr/local/opt/moon.dylib", "macOS"),
+        ('  File "/opt/anaconda3/lib/python3.12/site-packages/torch/cuda/memory.py", line 374, in moon', None),
+        ('  File "/opt/conda/lib/python3.12/site-packages/torch/cuda/memory.py", line 374, in moon', "Linux"),
         ("OSError: /usr/local/lib/libmoon.so: cannot open shared object file", "Linux"),
         ("vLLM only supports Linux platform (including WSL) and MacOS.", None),
     ],
