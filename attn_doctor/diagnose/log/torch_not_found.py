@@ -38,6 +38,7 @@ def torch_not_found(message: str) -> Iterator[tuple[str, str]]:
         builds = builds_of(found["release"])
         yield "builds_of_torch", ", ".join(builds)
         yield "build_to_take", next((one for one in reversed(builds) if not one.startswith("cu13")), builds[0])
+        yield "build_for_older_gpus", builds[0]
         yield "torch_not_made", found["release"]
         yield "build_not_made", build
         if near := nearest_with(found["release"], build):

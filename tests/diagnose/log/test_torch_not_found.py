@@ -10,6 +10,7 @@ def test_a_build_that_never_was_is_no_matter_of_the_python() -> None:
     assert told == {
         "builds_of_torch": "cu126, cu128, cu130",
         "build_to_take": "cu128",
+        "build_for_older_gpus": "cu126",
         "torch_not_made": "2.9.0",
         "build_not_made": "cu118",
         "torch_with_build": "2.7.1",
