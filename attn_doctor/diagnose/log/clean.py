@@ -18,6 +18,8 @@ ANSI = when_used(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,500}(?:\x07|\x1
 _BARE_COLOUR = when_used(r"(?<![\x1b])(?<!\\u001b)(?<!\\x1b)(?<!\\033)\[(?:\d{1,3};){0,4}\d{1,3}m")
 _ENDS_A_COLOUR = ("[0m", "[0;0m", "[39m", "[39;00m")
 
+#: Python's names with two underscores about them, which markdown takes for bold, and some pages write with stars.
+_BOLD = when_used(r"\*\*(init|main|call|getattr|getitem|version|enter|exit|new|del|name)\*\*")
 #: Full-width punctuation of East Asian reports, curly quotes of word processors, special blanks.
 WIDE = str.maketrans(
     {"：": ":", "（": "(", "）": ")", "，": ",", "；": ";", "！": "!", "“": '"', "”": '"', "‘": "'", "’": "'",
@@ -169,6 +171,8 @@ def clean(number: int, text: str) -> Line:
         text = text.replace("\\'", "'")
     if ".init() " in text:  # markdown takes __ for bold
         text = text.replace(".init() got ", ".__init__() got ").replace(".init() missing ", ".__init__() missing ")
+    if "**" in text:
+        text = _BOLD.sub(r"__\1__", text)
     if "m" in text and any(sign in text for sign in _ENDS_A_COLOUR):
         text = _BARE_COLOUR.sub("", text)
     if "%|" in text:
