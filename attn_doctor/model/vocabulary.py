@@ -587,7 +587,7 @@ TERMS: tuple[Term, ...] = (
         ("log.build_not_made", _T, "that build, as torch's index names it: cu118"),
         ("log.builds_of_torch", _T, "the builds that this release was published as: cu126, cu128, cu130"),
         ("log.build_to_take", _T, "the last of them before CUDA 13, which older drivers run: cu128"),
-        ("log.build_for_older_gpus", _T, "the first of them, which has code for the oldest GPUs of that release: cu126"),
+        ("log.build_for_older_gpus", _T, "the first of them, with code for the oldest GPUs of that release: cu126"),
         ("log.torch_with_build", _V, "the release nearest to it that was published as the build that was asked for"),
         ("log.torch_build", _T, "the build of torch that a requirement names behind +"),
         ("log.fetched_from", _T, "the git repository that an installer was told to install from: git+https://..."),

@@ -194,5 +194,7 @@ def test_colours_whose_escape_was_lost(text: str, left: str) -> None:
 
 
 def test_names_that_a_page_made_bold_are_pythons() -> None:
-    assert clean(1, 'File "/w/openrlhf/utils/**init**.py", line 3').text == 'File "/w/openrlhf/utils/__init__.py", line 3'
+    assert (
+        clean(1, 'File "/w/openrlhf/utils/**init**.py", line 3').text == 'File "/w/openrlhf/utils/__init__.py", line 3'
+    )
     assert clean(1, "**Describe the bug** a ** b").text == "**Describe the bug** a ** b"

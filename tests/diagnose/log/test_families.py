@@ -103,12 +103,15 @@ def test_a_check_that_needs_a_fact_waits_for_it() -> None:
 
 
 def test_one_family_a_message() -> None:
-    """Of several the one of the lowest rank; a trouble of ours before what is none."""
+    """Of several the one of the lowest rank; a line that is no trouble of ours only where nothing else is known, while
+    an exception that is none may be the reason of ours.
+    """
     near, far = _family("near", "no backend", rank=40), _family("far", "backend here")
 
     assert _ids("ValueError: no backend here", far, near) == ["near"]
     other = _family("other", "memory is full", ours=False, check=[])
-    assert _ids("ValueError: no backend here\n\nValueError: memory is full", near, other) == ["near"]
+    assert _ids("ValueError: no backend here\n\nValueError: memory is full", near, other) == ["near", "other"]
+    assert _ids("ValueError: no backend here\n\nthe memory is full", near, other) == ["near"]
     assert _ids("ValueError: memory is full", near, other) == ["other"]
 
 

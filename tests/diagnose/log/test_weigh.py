@@ -264,7 +264,7 @@ def test_what_is_raised_while_an_object_goes_is_no_reason() -> None:
         "    self.model_runner.ensure_kv_transfer_shutdown()\n"
         "AttributeError: 'NoneType' object has no attribute 'ensure_kv_transfer_shutdown'"
     )
-    assert [one.id for one in _told(text)][0] == "engine-memory-does-not-fit"
+    assert next(one.id for one in _told(text)) == "engine-memory-does-not-fit"
 
 
 def test_an_exception_of_one_thing_is_not_hidden_by_a_family_of_the_stack() -> None:
