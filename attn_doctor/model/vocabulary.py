@@ -560,7 +560,7 @@ TERMS: tuple[Term, ...] = (
         ("log.gfx", _T, "the target of AMD's compiler that the GPU is of: gfx1031"),
         ("log.python", _T, "path of the interpreter that ran, where the log names it"),
         ("log.board", _T, "Jetson, where the log was written on one: NVIDIA has a torch of its own for these"),
-        ("log.runtime", _T, "Java, .NET or Node.js, where the library was called from there and not from Python"),
+        ("log.runtime", _T, "Java, .NET, Node.js or C++, where the library was called from there and not from Python"),
         ("log.advice", _T, "what a message tells its reader to set, or to take in place"),
         ("log.importer", _T, "the module whose own import failed, where a message names it"),
         ("log.beyond_gpu", _T, "what a message asked for at once, where it is more than the whole GPU: 28.83 GiB"),

@@ -163,6 +163,7 @@ _RUNTIME = when_used(
     r"|(?P<NET>\bMicrosoft\.ML\.OnnxRuntime\b|\.cs:line \d"
     r"|\bSystem\.(?:DllNotFound|TypeInitialization|BadImageFormat)Exception\b)"
     r"|(?P<Node>\bnode:internal/|[/\\]node_modules[/\\]onnxruntime-node\b)"
+    r"|(?P<Cpp>\bOrt::(?:Exception|Session|SessionOptions|Env|Value)\b|\bonnxruntime_cxx_api\b)"
 )
 _MAY_BE_RUNTIME = (
     "java.",
@@ -178,8 +179,10 @@ _MAY_BE_RUNTIME = (
     "System.BadI",
     "node:",
     "node_modules",
+    "Ort::",
+    "cxx_api",
 )
-_NAME_OF = {"NET": ".NET", "Node": "Node.js"}
+_NAME_OF = {"NET": ".NET", "Node": "Node.js", "Cpp": "C++"}
 _PADS = when_used(r"padding_side ?= ?[\"'](?P<side>left)\b")
 _MAY_BE_INSTALLED = (
     *("/uv/", "uv ", "/sdists-v", "build backend", "CPython", "Creating virtual", "oetry", "Chef"),
