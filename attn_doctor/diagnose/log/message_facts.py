@@ -94,6 +94,8 @@ _BEYOND = when_used(
     r"Tried to allocate (?P<asked>\d{1,5}\.\d+) GiB\b[^\n;]{0,40}"
     r"(?:total capaci?ty of (?P<whole>\d{1,4}\.\d+) GiB|; (?P<older>\d{1,4}\.\d+) GiB total capacity)"
 )
+#: More than any one GPU has, whatever the message says of this one.
+_BEYOND_ALL = when_used(r"Tried to allocate (?P<asked>(?:3\d\d|[4-9]\d\d|\d{4,5})\.\d+) GiB\b")
 _WITHOUT_FLASH = when_used(r"\b(?P<model>[A-Z]\w+) does not support [Ff]lash ?[Aa]ttention")
 _TRANSFORMERS = FactName.parse("package.transformers.version")
 _TORCH = FactName.parse("torch.version")
@@ -249,8 +251,8 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         share = int(100 * float(free["free"]) / max(float(free["whole"]), 0.01)) - 2
         if 0 < share < 98:
             yield _log_fact("free_share", f"0.{share:02}", log, unit.message_line)
-    if (asked := _BEYOND.search(message)) and float(asked["asked"]) > float(asked["whole"] or asked["older"]):
-        yield _log_fact("beyond_gpu", f"{asked['asked']} GiB", log, unit.message_line)
+    if beyond := _beyond_gpu(message):
+        yield _log_fact("beyond_gpu", f"{beyond} GiB", log, unit.message_line)
     if advice := advice_in(message):
         yield _log_fact("advice", advice, log, unit.message_line)
     if says := refuser(message, [path for path, _ in unit.frames], [name for _, name in owners]):
@@ -271,6 +273,13 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         yield made
     if compiled_in_checkout(unit):
         yield _log_fact("compiled_in_checkout", True, log, unit.message_line)
+
+
+def _beyond_gpu(message: str) -> str | None:
+    if asked := _BEYOND.search(message):
+        return asked["asked"] if float(asked["asked"]) > float(asked["whole"] or asked["older"]) else None
+    most = _BEYOND_ALL.search(message)
+    return most and most["asked"]
 
 
 def _of_calls(unit: Unit, log: str) -> Iterator[Fact]:

@@ -52,6 +52,9 @@ _COMPLAINS = when_used(
 _OF_CHANGES = when_used(r"(?i)^\W{0,6}(?:release notes|change ?log|what(?:'|’)?s (?:new|changed))\b")
 _ITEM = when_used(r"^\s{0,6}(?:[*•+-]|\d{1,2}[.)]) \S")
 _FEWEST_ITEMS = 4
+#: pip tells of conflicts just before the line in which it says what it installed: that line says nothing of them.
+_OF_PIP = when_used(r"^\s*Successfully installed \S")
+_CONFLICT = when_used(r"requires [^\n]{1,120}, but you have \S{1,80} \S{1,40} which is incompatible")
 #: What a test runner says of tests that are to fail, or are not run.
 _OF_A_TEST = when_used(r"^\s*(?:XFAIL|XPASS|SKIPPED|PASSED)\b")
 
@@ -95,7 +98,13 @@ def _noted(one: Weighed, ends: Mapping[str, _End | None], changes: set[str]) -> 
     recipe = one.match.recipe
     if recipe.silent:
         return one  # such a run goes on, and computes wrongly
+<<<<<<< HEAD
     if recipe.family is not None and not raised and (not recipe.family.ours or recipe.rank >= OF_ONE_THING):
+=======
+    if recipe.family is None and _OF_PIP.match(end.text) and _CONFLICT.search(one.match.quoted):
+        return one
+    if recipe.family is not None and (not recipe.family.ours or recipe.rank >= OF_ONE_THING):
+>>>>>>> m1
         return None
     told = Fact(name=WORK_DONE, state=Known(end.text), how=f"line {end.line} of {one.log}", origin=Origin.DERIVED)
     return replace(one, severity=Severity.INFO, survived=True, facts=one.facts.with_facts([told]))

@@ -90,3 +90,14 @@ def test_a_test_that_is_to_fail(word: str) -> None:
 def test_a_message_in_the_line_of_a_step_is_not_of_before_it(step: str) -> None:
     found = explain_text(f"{step} No available kernel. Aborting execution.", [*bundled()], FactSet()).diagnosis.findings
     assert (found[0].id, found[0].severity) == ("sdpa-no-backend", Severity.ERROR)
+
+
+CONFLICT = """torchaudio 2.2.0+cu118 requires torch==2.2.0, but you have torch 2.5.1 which is incompatible.
+Successfully installed moonlib-1.0 tokenizers-0.20.3
+"""
+
+
+def test_what_pip_installed_says_nothing_of_the_conflicts_that_it_names() -> None:
+    """It writes both in one go; a program that ran behind it does."""
+    assert found(CONFLICT)[0] == ("torch-pinned-by-package", Severity.WARNING)
+    assert found(CONFLICT + "{'loss': 1.2331, 'epoch': 0.1}")[0] == ("torch-pinned-by-package", Severity.INFO)
