@@ -66,6 +66,7 @@ def test_each_device_has_a_place_and_a_kind() -> None:
         ("Using ZLUDA in C:\\SD\\.zluda\ntorch 2.3.1+cu118\nAMD Radeon RX 6700 XT", "ZLUDA"),
         ("launch.py --use-directml\nRadeon RX 6600", "DirectML"),
         ("torch 2.7.0+xpu on Intel(R) Arc(TM) A770", "Intel"),
+        ("Aurora, Intel Data Center GPU Max 1550", "Intel"),
         ("torch_npu 2.1.0 on Ascend 910B", "Ascend"),
         ("torch 2.6.0+cu124", "NVIDIA"),
         ("ROCm is installed and verified\nPyTorch 2.0-ROCm", "AMD"),

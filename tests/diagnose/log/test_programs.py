@@ -48,6 +48,10 @@ def test_each_row_says_where_its_switches_are() -> None:
         ("/env/lib/python3.11/site-packages/trl/trainer/sft_trainer.py", None),
         ("/home/ann/train.py", None),
         ("/data/comfy_dataset/a.png", None),
+        ("I run ComfyUI on Windows", "ComfyUI"),
+        ("I was not running ComfyUI at that time.", None),
+        ("I stopped running ComfyUI before.", None),
+        ("Same as in ComfyUI workflow I used before", None),
     ],
 )
 def test_a_line_tells_its_program(line: str, name: str | None) -> None:
