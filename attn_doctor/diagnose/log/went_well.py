@@ -98,13 +98,9 @@ def _noted(one: Weighed, ends: Mapping[str, _End | None], changes: set[str]) -> 
     recipe = one.match.recipe
     if recipe.silent:
         return one  # such a run goes on, and computes wrongly
-<<<<<<< HEAD
-    if recipe.family is not None and not raised and (not recipe.family.ours or recipe.rank >= OF_ONE_THING):
-=======
     if recipe.family is None and _OF_PIP.match(end.text) and _CONFLICT.search(one.match.quoted):
         return one
-    if recipe.family is not None and (not recipe.family.ours or recipe.rank >= OF_ONE_THING):
->>>>>>> m1
+    if recipe.family is not None and not raised and (not recipe.family.ours or recipe.rank >= OF_ONE_THING):
         return None
     told = Fact(name=WORK_DONE, state=Known(end.text), how=f"line {end.line} of {one.log}", origin=Origin.DERIVED)
     return replace(one, severity=Severity.INFO, survived=True, facts=one.facts.with_facts([told]))
