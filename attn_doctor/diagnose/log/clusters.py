@@ -22,7 +22,15 @@ _SCHEDULER = when_used(
     r"|\bFailedScheduling\b|\bk8s (?:pod|cluster|node|job)s?\b|\b[Kk]ubernetes (?:pod|cluster|node|job|deployment)s?\b"
     r"|\b(?:[Ii]n|[Oo]n|[Uu]nder|[Uu]sing) (?:a |an |the |our |my )?(?:[Kk]ubernetes|k8s)\b)"
 )
-_MODULES = when_used(r"\bmodule (?:load|avail|spider|purge|add|list)\b|\bLmod\b|\bml (?:load|cuda)\b")
+_MODULES = when_used(
+    r"(?<!dynamic )\bmodule (?:load(?! (?:fail|order|error|time))|avail|spider|purge|add|list)\b"
+    r"|\bLmod\b|\bml (?:load|cuda)\b"
+)
+#: `We do not run in Kubernetes`, `not on a Slurm cluster`; what does not run there fails there.
+_NOT_THERE = when_used(
+    r"(?i:(?:\b(?:I|we)\b(?: \w{1,9})?(?: not|n['’]t) (?:run|use|work|have)|\bnot|\bno|\bwithout|\bnot us(?:ed|ing))"
+    r"(?: (?:on|in|under|via|by|any|an?|the|part|of)){0,3} ?$)"
+)
 _HOSTED = when_used(
     r"(?P<Kaggle>/kaggle/(?:input|working|temp)\b"
     r"|\b[Kk]aggle(?:'s)? (?:notebook|kernel|session|GPU|T4|P100|TPU|competition)s?\b"
@@ -44,7 +52,9 @@ SIGNS = (
 
 def told_in(text: str) -> Iterator[tuple[str, str]]:
     """Name and value of each such fact that a line tells."""
-    if (found := _SCHEDULER.search(text, 0, 600)) and not works_there(text, found.start()):
+    if (found := _SCHEDULER.search(text, 0, 600)) and not (
+        works_there(text, found.start()) or _NOT_THERE.search(text[max(0, found.start() - 60) : found.start()])
+    ):
         yield SCHEDULER, str(found.lastgroup)
     if _MODULES.search(text, 0, 600):
         yield MODULES, "modules"

@@ -48,9 +48,11 @@ _STARTS = when_used(
 _COMPOSE = when_used(r"\b[Dd]ocker[- ][Cc]ompose\b|\bcompose\.ya?ml\b")
 _HANDS_GPUS = when_used(
     r"\b(?:apptainer|singularity) (?:exec|run|shell|instance start)\b.{0,300}? --(?:nv|nvccli|rocm)\b"
-    r"|\b(?:docker|podman|nerdctl) (?:run|create)\b.{0,400}?"
+    r"|\b(?:docker|podman|nerdctl) (?:run|create)\b[^#]{0,400}?"
     r" --(?:gpus|runtime[= ]nvidia|device[= ]nvidia\.com/gpu)(?=[ =]|$)"
 )
+#: What somebody has yet to do: `I have not tried docker run --gpus all`.
+_NOT_DONE = when_used(r"(?i:(?:\bnot|n['’]t|\bnever)(?: yet)? (?:tried|try|used?|using|run|ran)(?: \w{1,12}){0,2} $)")
 _PODMAN = when_used(r"\b[Pp]odman\b(?! ?(?:or|and|/|,) ?[Dd]ocker)(?<!ocker/[Pp]odman)(?<!ocker or [Pp]odman)")
 #: Of these one stands in every line that it finds.
 SIGNS = (
@@ -84,7 +86,8 @@ def build_in(text: str) -> str | None:
 
 def hands_gpus(text: str) -> bool:
     """True where a command that starts a container asks for its GPUs."""
-    return _HANDS_GPUS.search(text, 0, 1000) is not None
+    found = _HANDS_GPUS.search(text, 0, 1000)
+    return found is not None and not _NOT_DONE.search(text[max(0, found.start() - 60) : found.start()])
 
 
 def names_podman(text: str) -> bool:

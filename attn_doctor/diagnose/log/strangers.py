@@ -77,7 +77,7 @@ _OF_LEARNING = (
     r"|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size"
     r"|learning_rate|pretrain|embedding|safetensors|auto_?tokenizer|tokenizer_config|tokenizer\.(?:json|model)"
     r"|compressed[_-]tensors|speechbrain|pyannote|ultralytics|\byolo|open_clip|lmdeploy|sglang|stable[-_ ]diffusion"
-    rf"|(?:site|dist)-packages/(?:{_LEARN})/|\b(?:from|named|module|import) '?(?:{_LEARN})\b"
+    rf"|(?:site|dist)-packages/(?:{_LEARN})/|\b(?:(?:from|import) |named '?|(?<!find )module '?)(?:{_LEARN})\b"
     r"|fooocus|framepack|invoke-?ai|so-?vits|wan2gp|\ba1111\b|\bsd\.next|swarmui|facefusion|insightface|musetalk"
     r"|\bworld[_ ]?size|(?:tensor|pipeline|expert|context|sequence|data)[ _-](?:model[ _-])?parallel|micro[ _-]?batch"
     r"|global[ _-](?:train[ _-])?batch|\binput_ids|attention_mask|hidden_states?\b|state_?dict|\blogits"

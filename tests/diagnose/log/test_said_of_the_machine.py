@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from attn_doctor.diagnose.log import images
 from attn_doctor.diagnose.log.facts import Clues
 from attn_doctor.diagnose.log.unit import Line
 
@@ -205,3 +206,54 @@ def test_podman_is_told(line: str, podman: bool) -> None:
 )
 def test_a_line_of_its_own_says_what_somebody_has(text: str, name: str, value: str | None) -> None:
     assert _told(text).get(name) == value
+
+
+@pytest.mark.parametrize("text", ["total = 2*L4 + 3*x", "model = 2*T4 + w", "loss = 3 * A100 - b"])
+def test_arithmetic_is_no_gpu(text: str) -> None:
+    assert "gpu.0.compute_capability" not in _told(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "capability"), [("2*T4, 16 GB each", "7.5"), ("Kaggle: 2xT4", "7.5"), ("8*A100", "8.0")]
+)
+def test_a_count_is_one(text: str, capability: str) -> None:
+    assert _told(text).get("gpu.0.compute_capability") == capability
+
+
+@pytest.mark.parametrize(
+    ("text", "scheduler"),
+    [
+        ("We do not run in Kubernetes, it is a plain PC", None),
+        ("I do not run on a Slurm cluster", None),
+        ("this is not a Slurm cluster", None),
+        ("it does not run on a Slurm cluster", "Slurm"),
+        ("there is no GPU in the Kubernetes pod", "Kubernetes"),
+        ("We run in Kubernetes", "Kubernetes"),
+    ],
+)
+def test_a_scheduler_that_is_denied_is_not_there(text: str, scheduler: str | None) -> None:
+    assert _told(text).get("log.scheduler") == scheduler
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("nginx: dynamic module load failed", False),
+        ("the module load order changed", False),
+        ("$ module load cuda/12.4", True),
+    ],
+)
+def test_modules_are_those_of_a_cluster(text: str, there: bool) -> None:
+    assert ("log.modules" in _told(text)) is there
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("docker run --rm img python t.py   # I have not tried docker run --gpus all img yet", False),
+        ("docker run --gpus all img python t.py", True),
+        ("It does not work: docker run --rm --gpus all img", True),
+    ],
+)
+def test_a_container_that_is_to_come_was_given_nothing(text: str, given: bool) -> None:
+    assert images.hands_gpus(text) is given
