@@ -93,7 +93,7 @@ FIRST = [
         "attention-it-has",
     ),
     ("ValueError: BertModel does not support an attention implementation through torch.nn.functional", "eager-alone"),
-    ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-11"),
+    ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2.6e-07, 'epoch': 0.02}", "check-12"),
     ("NVIDIA GeForce GTX 1070\n" + SAGE, "without-triton-before-volta"),
     ("NVIDIA GeForce RTX 4090\n" + SAGE, "another-triton"),
     (WINDOWS + "'sm_120' is not a recognized processor for this target (ignoring processor)", "newer-triton-windows"),
@@ -114,7 +114,7 @@ FIRST = [
     ("RuntimeError: cuDNN Frontend error: No execution plans support the graph.", "without-cudnn-sdpa"),
     (
         "ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. Found inputs on npu device.",
-        "check-9",
+        "check-10",
     ),
     (MAC + "AssertionError: Torch not compiled with CUDA enabled", "mps-on-a-mac"),
     (XPU + "AssertionError: Torch not compiled with CUDA enabled", "xpu-of-intel"),
