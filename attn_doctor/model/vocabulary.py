@@ -583,6 +583,8 @@ TERMS: tuple[Term, ...] = (
         ("log.torch_wanted", _V, "the torch that it is made for"),
         ("log.torch_asked", _V, "the release of torch that an installer did not find"),
         ("log.pythons_of_torch", _T, "the Pythons that this release has wheels for: 3.8 to 3.12"),
+        ("log.held_by", _T, "the number of another process, where others hold more of a full GPU than this one"),
+        ("log.held_twin", _T, "twin, where that process is as large as this one, as ranks of one program are"),
         ("log.torch_not_made", _V, "a release of torch that was asked for as a build that it never had"),
         ("log.build_not_made", _T, "that build, as torch's index names it: cu118"),
         ("log.builds_of_torch", _T, "the builds that this release was published as: cu126, cu128, cu130"),

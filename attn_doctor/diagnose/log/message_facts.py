@@ -10,6 +10,7 @@ from attn_doctor.diagnose.log.calls import PASSES_ON, is_own_code, phase_in, rai
 from attn_doctor.diagnose.log.engines import ENGINE, is_its
 from attn_doctor.diagnose.log.facts import fact
 from attn_doctor.diagnose.log.match import Match
+from attn_doctor.diagnose.log.memory_held import held_by_others
 from attn_doctor.diagnose.log.names_wanted import name_wanted, type_of_no_release, with_class
 from attn_doctor.diagnose.log.owners import owner, whole_name
 from attn_doctor.diagnose.log.programs import plugin_of
@@ -238,7 +239,7 @@ def of_unit(unit: Unit, log: str, built_at_use: str | None = None, engine: str |
         if made:
             named.add(attribute)
             yield made
-    for attribute, of_torch in torch_not_found(message):
+    for attribute, of_torch in (*torch_not_found(message), *held_by_others(message)):
         yield _log_fact(attribute, of_torch, log, unit.message_line)
     if went_on(unit):
         yield _log_fact("went_on", True, log, unit.message_line)
