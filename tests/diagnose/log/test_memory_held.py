@@ -18,7 +18,8 @@ def test_the_process_that_speaks_is_no_other_one() -> None:
 
 
 def test_another_process_has_the_gpu() -> None:
-    said = "Process 5463 has 43.11 GiB memory in use. Including non-PyTorch memory, this process has 1.38 GiB memory in use. "
+    own = "Including non-PyTorch memory, this process has 1.38 GiB memory in use. "
+    said = "Process 5463 has 43.11 GiB memory in use. " + own
     assert _told("44.53", said, "770.48 MiB") == {"held_by": "5463"}
     in_a_container = "Process 41 has 2.16 GiB memory in use. Process 51 has 21.30 GiB memory in use. "
     assert _told("23.52", in_a_container, "1.52 GiB") == {"held_by": "51"}
