@@ -20,14 +20,14 @@ def test_the_process_that_speaks_is_no_other_one() -> None:
 def test_another_process_has_the_gpu() -> None:
     own = "Including non-PyTorch memory, this process has 1.38 GiB memory in use. "
     said = "Process 5463 has 43.11 GiB memory in use. " + own
-    assert _told("44.53", said, "770.48 MiB") == {"held_by": "5463"}
+    assert _told("44.53", said, "770.48 MiB") == {"memory_held_by": "5463"}
     in_a_container = "Process 41 has 2.16 GiB memory in use. Process 51 has 21.30 GiB memory in use. "
-    assert _told("23.52", in_a_container, "1.52 GiB") == {"held_by": "51"}
+    assert _told("23.52", in_a_container, "1.52 GiB") == {"memory_held_by": "51"}
 
 
 def test_ranks_of_one_program_are_alike() -> None:
     alike = "Process 81 has 23.10 GiB memory in use. Process 82 has 23.60 GiB memory in use. "
-    assert _told("47.54", alike, "22.80 GiB")["held_twin"] == "twin"
+    assert _told("47.54", alike, "22.80 GiB")["memory_twin"] == "twin"
 
 
 def test_nothing_is_said_where_the_own_process_is_not_known() -> None:
