@@ -24,8 +24,8 @@ _MUCH, _ALIKE = 0.4, 0.1
 
 
 def held_by_others(message: str) -> Iterator[tuple[str, str]]:
-    """`memory_held_by`, the number of the process with most of the GPU that is not this one, where others have more of it
-    than this one, and much of it; `memory_twin` beside it where it is as large as this one.
+    """`memory_held_by`, the number of another process with most of the GPU, where others have more of it
+    than this one, and much of it; `memory_twin` beside it where that one is as large as this.
 
     In a container torch does not know its own number: this process is then the one whose size is that of torch's own
     count with what CUDA takes beside it. Where none is, nothing is said.
