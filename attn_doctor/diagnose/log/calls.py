@@ -94,11 +94,11 @@ def raised_in(frames: Sequence[tuple[str, int]]) -> str | None:
     """File and line of the frame that raised, where that file is nobody's but the person's: losses.py, line 12. The
     frames are the outermost first.
     """
-    for path, number in reversed(frames):
-        if not PASSES_ON.search(path):
-            own = raised_by([path]) == SCRIPT and not path.startswith("<")
-            return f"{'/'.join(path.replace(chr(92), '/').split('/')[-2:])}, line {number}" if own else None
-    return None
+    path, number = next((one for one in reversed(frames) if not PASSES_ON.search(one[0])), ("<", 0))
+    if path.startswith("<") or raised_by([path]) != SCRIPT:
+        return None
+    folder_and_file = path.replace("\\", "/").split("/")[-2:]
+    return f"{'/'.join(folder_and_file)}, line {number}"
 
 
 def may_have_raised(names: Iterable[str], paths: Iterable[str]) -> bool:

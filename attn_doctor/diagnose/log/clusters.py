@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attn_doctor.diagnose.log.hearsay import works_there
+from attn_doctor.diagnose.log.hearsay import is_not_there, works_there
 from attn_doctor.quick_patterns import when_used
 
 SCHEDULER, MODULES, HOSTED = "log.scheduler", "log.modules", "log.hosted"
@@ -25,11 +25,6 @@ _SCHEDULER = when_used(
 _MODULES = when_used(
     r"(?<!dynamic )\bmodule (?:load(?! (?:fail|order|error|time))|avail|spider|purge|add|list)\b"
     r"|\bLmod\b|\bml (?:load|cuda)\b"
-)
-#: `We do not run in Kubernetes`, `not on a Slurm cluster`; what does not run there fails there.
-_NOT_THERE = when_used(
-    r"(?i:(?:\b(?:I|we)\b(?: \w{1,9})?(?: not|n['’]t) (?:run|use|work|have)|\bnot|\bno|\bwithout|\bnot us(?:ed|ing))"
-    r"(?: (?:on|in|under|via|by|any|an?|the|part|of)){0,3} ?$)"
 )
 _HOSTED = when_used(
     r"(?P<Kaggle>/kaggle/(?:input|working|temp)\b"
@@ -52,9 +47,8 @@ SIGNS = (
 
 def told_in(text: str) -> Iterator[tuple[str, str]]:
     """Name and value of each such fact that a line tells."""
-    if (found := _SCHEDULER.search(text, 0, 600)) and not (
-        works_there(text, found.start()) or _NOT_THERE.search(text[max(0, found.start() - 60) : found.start()])
-    ):
+    found = _SCHEDULER.search(text, 0, 600)
+    if found and not works_there(text, found.start()) and not is_not_there(text, found.start()):
         yield SCHEDULER, str(found.lastgroup)
     if _MODULES.search(text, 0, 600):
         yield MODULES, "modules"

@@ -27,6 +27,11 @@ _WORKS = when_used(
     r"|perfectly|correctly|no (?:problems?|issues?|errors?))\b)"
     rf"{_CLAUSE}{{0,40}}$"
 )
+#: `We do not run in Kubernetes`, `not on a Slurm cluster`.
+_NOT_THERE = when_used(
+    r"(?i:(?:\b(?:I|we)\b(?: \w{1,9})?(?: not|n['’]t) (?:run|use|work|have)|\bnot|\bno|\bwithout|\bnot us(?:ed|ing))"
+    r"(?: (?:on|in|under|via|by|any|an?|the|part|of)){0,3} ?$)"
+)
 _CAME_FROM = when_used(
     rf"(?i:\b(?:ssh|remote(?:d|ly)?|log(?:ged|ging)? ?in(?:to)?|connect(?:ed|ing)?)\b"
     rf"{_CLAUSE}{{0,20}} from {_CLAUSE}{{0,12}}$"
@@ -47,6 +52,11 @@ def is_of_others(text: str, at: int) -> bool:
 def works_there(text: str, at: int) -> bool:
     """True where the words before this place say that it works: `Everything is ok in`, so it fails elsewhere."""
     return _WORKS.search(text[max(0, at - 80) : at]) is not None
+
+
+def is_not_there(text: str, at: int) -> bool:
+    """True where the words right before this place say that the program does not run in it."""
+    return _NOT_THERE.search(text[max(0, at - 60) : at]) is not None
 
 
 def came_from(text: str, at: int) -> bool:

@@ -65,8 +65,8 @@ _OF_THE_STACK = (
     r"|no available kernel\. aborting|cpp_extension|\bflatparameter|n3c10|c10::"
     r"|driver on your system|cuda_home|bfloat16|float16|\bbf16|\bfp16"
 )
-#: Packages of such programs, by whose files or imports their logs are known.
-_LEARN = (
+#: Packages of programs that train models, run them or serve them, known in a log by their files or imports.
+_LEARNING_PACKAGES = (
     r"nemo|monai|verl|trl|swift|optimum|nanotron|esm|chronos|kokoro|outlines|quanto|mlx\w*|espnet\w*"
     r"|fairseq|timm|evaluate|supervision|colossalai|openrlhf|torchgeo"
 )
@@ -77,7 +77,8 @@ _OF_LEARNING = (
     r"|openvino|tensorrt|librosa|paddle|sentencepiece|_pb2|serialization\.py|inline_container|\bweights\b|batch_?size"
     r"|learning_rate|pretrain|embedding|safetensors|auto_?tokenizer|tokenizer_config|tokenizer\.(?:json|model)"
     r"|compressed[_-]tensors|speechbrain|pyannote|ultralytics|\byolo|open_clip|lmdeploy|sglang|stable[-_ ]diffusion"
-    rf"|(?:site|dist)-packages/(?:{_LEARN})/|\b(?:(?:from|import) |named '?|(?<!find )module '?)(?:{_LEARN})\b"
+    rf"|(?:site|dist)-packages/(?:{_LEARNING_PACKAGES})/"
+    rf"|\b(?:(?:from|import) |named '?|(?<!find )module '?)(?:{_LEARNING_PACKAGES})\b"
     r"|fooocus|framepack|invoke-?ai|so-?vits|wan2gp|\ba1111\b|\bsd\.next|swarmui|facefusion|insightface|musetalk"
     r"|\bworld[_ ]?size|(?:tensor|pipeline|expert|context|sequence|data)[ _-](?:model[ _-])?parallel|micro[ _-]?batch"
     r"|global[ _-](?:train[ _-])?batch|\binput_ids|attention_mask|hidden_states?\b|state_?dict|\blogits"
